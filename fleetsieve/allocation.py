@@ -1,0 +1,287 @@
+"""A fleet decision and its exact evaluation, without a solver.
+
+`evaluate` recomputes everything that is promised of a plan from its replica counts alone: x_i = min(λ_i, Σ_q c_q n_q), fulfilment,
+shortfall, GPUs, nodes, and every constraint. Both engines (the MILP and the frontier) answer through it, so a number in a
+certificate never comes from a solver's floating-point solution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Protocol
+
+from fleetsieve_models.problem import Configuration, FleetProblem, GpuPool, Name
+
+from fleetsieve.errors import SolveFailed
+
+TIE = 1e-9
+"""Two values of a stage closer than this (relative to max(1, |value|)) are a tie: below it, floats carry no order."""
+
+STAGES = ("shortfall", "min_fulfilment", "goodput", "gpus", "nodes", "spare", "replicas", "order")
+"""The stages of the lexicographic objective, first to last; all but min_fulfilment, goodput and spare are minimised."""
+
+MAXIMISED = frozenset({"min_fulfilment", "goodput", "spare"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAllocation:
+    """What one class gets: `replicas` of one configuration, or none (configuration None, replicas 0)."""
+
+    class_name: str
+    demand_rps: float
+    configuration: Configuration | None
+    replicas: int
+
+    @property
+    def capacity_rps(self) -> float:
+        """Σ_q c_q n_q in requests/s."""
+        return self.configuration.capacity_rps * self.replicas if self.configuration else 0.0
+
+    @property
+    def served_rps(self) -> float:
+        """x_i = min(λ_i, Σ_q c_q n_q) in requests/s."""
+        return min(self.demand_rps, self.capacity_rps)
+
+    @property
+    def fulfilment(self) -> float:
+        """r_i = x_i / λ_i in [0, 1]; 1 when the class demands nothing."""
+        return self.served_rps / self.demand_rps if self.demand_rps > 0.0 else 1.0
+
+    @property
+    def utilisation(self) -> float:
+        """x_i / Σ_q c_q n_q in [0, 1]; 0 without replicas."""
+        return self.served_rps / self.capacity_rps if self.capacity_rps > 0.0 else 0.0
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the class occupies."""
+        return self.configuration.gpus * self.replicas if self.configuration else 0
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A plan for the fleet under one realisation; every figure derives from the replica counts."""
+
+    problem: FleetProblem = field(repr=False)
+    classes: tuple[ClassAllocation, ...]
+
+    @cached_property
+    def replica_counts(self) -> Mapping[Name, int]:
+        """n_q of the configurations in use."""
+        return MappingProxyType({c.configuration.name: c.replicas for c in self.classes if c.configuration})
+
+    @cached_property
+    def shortfall(self) -> float:
+        """Σ over critical i of p_i max(0, δ_i - r_i): 0 when every floor is met."""
+        return math.fsum(
+            demand.priority * max(0.0, demand.floor - got.fulfilment)
+            for demand, got in zip(self.problem.classes, self.classes, strict=True)
+            if demand.floor is not None
+        )
+
+    @cached_property
+    def min_fulfilment(self) -> float:
+        """min_i r_i over the classes that count in the minimum; 1 when none does."""
+        counted = (
+            got.fulfilment
+            for demand, got in zip(self.problem.classes, self.classes, strict=True)
+            if demand.in_minimum
+        )
+        return min(counted, default=1.0)
+
+    @cached_property
+    def goodput_rps(self) -> float:
+        """Σ_i x_i in requests/s."""
+        return math.fsum(c.served_rps for c in self.classes)
+
+    @cached_property
+    def gpus_used(self) -> int:
+        """GPUs in use over all pools."""
+        return sum(c.gpus for c in self.classes)
+
+    @cached_property
+    def nodes_touched(self) -> int:
+        """The fewest nodes that can host the plan, over the pools that have nodes."""
+        return sum(
+            fewest_nodes(pool, sizes) or 0
+            for pool, sizes in replica_sizes(self.problem, self.replica_counts).items()
+            if pool.gpus_per_node is not None
+        )
+
+    @cached_property
+    def spare_rps(self) -> float:
+        """Σ_i Σ_q c_q n_q: the capacity that stands ready, in requests/s."""
+        return math.fsum(c.capacity_rps for c in self.classes)
+
+    @cached_property
+    def replicas(self) -> int:
+        """Replicas over all classes."""
+        return sum(c.replicas for c in self.classes)
+
+    @cached_property
+    def order(self) -> int:
+        """Σ_q (place of q in the fixed order of names, from 1) x n_q: breaks the last ties."""
+        counts = self.replica_counts
+        return sum(place * counts.get(q.name, 0) for place, q in enumerate(self.problem.configurations, start=1))
+
+    def value(self, stage: str) -> float:
+        """The value of one of STAGES."""
+        values = {
+            "shortfall": "shortfall", "min_fulfilment": "min_fulfilment", "goodput": "goodput_rps", "gpus": "gpus_used",
+            "nodes": "nodes_touched", "spare": "spare_rps", "replicas": "replicas", "order": "order",
+        }  # fmt: skip
+        return float(getattr(self, values[stage]))
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """What an engine found and what it proved.
+
+    `values` holds, for each stage solved, its value at the end of that stage, recomputed exactly; `bounds` what no plan can beat
+    in that stage (given the stages held before it), or None where nothing was proven. `proven` says that every stage was
+    solved to optimality; `allocation` is None when there is no plan, and `infeasible` says that this is proven too.
+    """
+
+    allocation: Allocation | None
+    values: Mapping[str, float]
+    bounds: Mapping[str, float | None]
+    proven: bool
+    infeasible: bool = False
+    reason: str = ""
+
+
+class Engine(Protocol):
+    """What solves the fleet decision: the MILP under HiGHS (`solving`), or the frontier."""
+
+    name: str
+
+    def optimise(
+        self,
+        problem: FleetProblem,
+        stages: Sequence[str] = STAGES,
+        *,
+        eta: float = 0.0,
+        holds: Mapping[str, float] = MappingProxyType({}),
+    ) -> Optimum:
+        """Solve `stages` in order, each with the earlier ones held (min fulfilment with slack `eta` >= 0).
+
+        `holds` gives limits from outside: {"shortfall": at most, "min_fulfilment": at least}; they hold in every stage and
+        take no slack.
+        """
+        ...
+
+
+def tolerance(value: float) -> float:
+    """How far a value of a stage may be from `value` and still be a tie with it."""
+    return TIE * max(1.0, abs(value))
+
+
+def evaluate(problem: FleetProblem, replicas: Mapping[Name, int]) -> Allocation:
+    """The exact evaluation of a plan given as replicas per configuration (absent means 0).
+
+    Raises:
+        SolveFailed: when the plan breaks a constraint: two configurations of one class, more GPUs than a pool has, a
+            replica that no node can host, a negative count or a configuration that the problem lacks.
+    """
+    chosen = {name: count for name, count in replicas.items() if count != 0}
+    known = {q.name: q for q in problem.configurations}
+    faults = [f"{name} is no configuration of this problem" for name in chosen if name not in known]
+    faults += [f"{name} has {count} replicas" for name, count in chosen.items() if count < 0]
+    if faults:
+        raise SolveFailed("the plan cannot be evaluated: " + "; ".join(faults))
+    by_class: dict[str, list[Configuration]] = {c.name: [] for c in problem.classes}
+    for name in chosen:
+        by_class[known[name].class_name].append(known[name])
+    faults = [
+        f"class {name} uses {len(qs)} configurations ({', '.join(str(q.name) for q in qs)}), not at most one"
+        for name, qs in by_class.items()
+        if len(qs) > 1
+    ]
+    for pool, sizes in replica_sizes(problem, chosen).items():
+        used = sum(size * count for size, count in sizes.items())
+        if used > pool.gpus:
+            faults.append(f"pool {pool.name} has {pool.gpus} GPUs, the plan uses {used}")
+        elif pool.gpus_per_node is not None and fewest_nodes(pool, sizes) is None:
+            shape = ", ".join(f"{count} of {size} GPUs" for size, count in sorted(sizes.items(), reverse=True))
+            faults.append(f"pool {pool.name}: nodes of {pool.gpus_per_node} GPUs cannot host the replicas ({shape})")
+    if faults:
+        raise SolveFailed("the plan breaks a constraint: " + "; ".join(faults))
+    return Allocation(
+        problem=problem,
+        classes=tuple(
+            ClassAllocation(c.name, c.demand_rps, qs[0], chosen[qs[0].name]) if qs else ClassAllocation(c.name, c.demand_rps, None, 0)
+            for c in problem.classes
+            for qs in [by_class[c.name]]
+        ),
+    )  # fmt: skip
+
+
+def replica_sizes(problem: FleetProblem, replicas: Mapping[Name, int]) -> dict[GpuPool, Counter[int]]:
+    """For each pool, how many replicas of each size (in GPUs) the plan puts there."""
+    sizes: dict[GpuPool, Counter[int]] = {pool: Counter() for pool in problem.pools}
+    by_name = problem.pool_by_name
+    for q in problem.configurations:
+        if replicas.get(q.name, 0):
+            sizes[by_name[q.pool]][q.gpus] += replicas[q.name]
+    return sizes
+
+
+def counting_is_enough(pool: GpuPool, sizes: Sequence[int]) -> bool:
+    """Whether any replicas of these sizes whose GPUs add up to at most the pool's can be placed on its nodes.
+
+    True when every size divides the next larger one and the largest divides a node: then the largest first into any
+    free node leaves no gap that a smaller one could not use.
+    """
+    if pool.gpus_per_node is None:
+        return True
+    chain = [*sorted(set(sizes)), pool.gpus_per_node]
+    return all(large % small == 0 for small, large in zip(chain, chain[1:], strict=False))
+
+
+def fewest_nodes(pool: GpuPool, sizes: Mapping[int, int]) -> int | None:
+    """The fewest nodes of `pool` that host `sizes` (GPUs per replica -> replicas); None when the pool cannot.
+
+    Nodes are full ones of `gpus_per_node`, and one of the GPUs left over when these do not divide the pool's.
+    """
+    if pool.gpus_per_node is None:
+        raise ValueError(f"pool {pool.name} has no nodes")
+    items = tuple(sorted(((size, count) for size, count in sizes.items() if count), reverse=True))
+    used = sum(size * count for size, count in items)
+    if used > pool.gpus:
+        return None
+    if counting_is_enough(pool, [size for size, _ in items]):
+        return -(-used // pool.gpus_per_node)
+    full, rest = divmod(pool.gpus, pool.gpus_per_node)
+    nodes = [pool.gpus_per_node] * full + ([rest] if rest else [])
+    for count in range(-(-used // pool.gpus_per_node), len(nodes) + 1):
+        subsets = {tuple(nodes[:count]), tuple(nodes[-count:])} if count else {()}
+        if any(_packs(subset, items) for subset in sorted(subsets, reverse=True)):
+            return count
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _packs(nodes: tuple[int, ...], items: tuple[tuple[int, int], ...]) -> bool:
+    """Whether the items (size, count), largest first, fit into the nodes: exact, the nodes filled one after another."""
+    if not items:
+        return True
+    if not nodes or sum(size * count for size, count in items) > sum(nodes):
+        return False
+    return any(_packs(nodes[1:], rest) for rest in _fillings(nodes[0], items))
+
+
+def _fillings(free: int, items: tuple[tuple[int, int], ...]) -> list[tuple[tuple[int, int], ...]]:
+    """What is left of the items after each way to fill one node as far as it goes, fullest first."""
+    if not items:
+        return [()]
+    (size, count), smaller = items[0], items[1:]
+    remains: list[tuple[tuple[int, int], ...]] = []
+    for taken in range(min(count, free // size), -1, -1):
+        kept = ((size, count - taken),) if count > taken else ()
+        remains += [kept + rest for rest in _fillings(free - taken * size, smaller)]
+    return remains

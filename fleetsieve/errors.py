@@ -1,0 +1,78 @@
+"""What can go wrong, said to a person.
+
+Every error that a user can cause or mend is a `FleetSieveError`: a message that names the value at fault and, where
+there is one, a hint that says what would be right. The command line turns each kind into its exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class FleetSieveError(Exception):
+    """A failure that is told to the person, without a traceback.
+
+    `message` says what is wrong with which value, `hint` (optional) what would be right.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class UsageError(FleetSieveError):
+    """A request that cannot be meant: a flag, an order of calls, a value out of range."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """One fault of one file: where it stands, what stands there and what would be right.
+
+    `line` is 1-based and counts the header as line 1; 0 means the file as a whole. `column` is the column's name, or ""
+    where the fault concerns the whole line. `severity` is "error" (the file cannot be used) or "suspicion" (it can, but
+    a value looks as if it were in another unit).
+    """
+
+    file: str
+    line: int
+    column: str
+    message: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        place = self.file
+        if self.line:
+            place += f":{self.line}"
+        if self.column:
+            place += f" [{self.column}]"
+        return f"{place}: {self.message}"
+
+
+class InputError(FleetSieveError):
+    """Files that cannot be used, with every fault found in them."""
+
+    exit_code = 2
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        count = len(self.faults)
+        super().__init__("\n".join([f"{count} fault{'s' if count != 1 else ''}:", *(f"  {fault}" for fault in faults)]))
+
+
+class SolverMissing(FleetSieveError):
+    """The solver or an engine is absent, too old, or fails its self-test."""
+
+    exit_code = 3
+
+
+class SolveFailed(FleetSieveError):
+    """The solver ended without an answer that can be used, or its answer failed the exact re-check."""

@@ -1,0 +1,305 @@
+"""What an operator states and what a measurement says: plain, frozen values with units in their names.
+
+Seconds, requests/s, GPU-seconds and fractions everywhere (DESIGN of the method: section "Words and units" in docs).
+Nothing here reads a file or knows a bound; `files` builds these objects and reports every fault of the text, so the
+checks here guard programs that build instances themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+from fleetsieve.errors import UsageError
+from fleetsieve.interval import Interval
+
+DEFAULT_POOL = "default"
+TAIL_METRICS = ("ttft", "e2e", "tpot")
+
+
+class CellKey(NamedTuple):
+    """What names a cell in every file and output: class, tensor-parallel degree, load label, GPU pool."""
+
+    class_name: str
+    tp: int
+    load: str
+    pool: str = DEFAULT_POOL
+
+    def __str__(self) -> str:
+        place = "" if self.pool == DEFAULT_POOL else f" on {self.pool}"
+        return f"{self.class_name} TP{self.tp} {self.load}{place}"
+
+
+class ArmKey(NamedTuple):
+    """What names an arm: all cells of one class at one tensor-parallel degree on one pool."""
+
+    class_name: str
+    tp: int
+    pool: str = DEFAULT_POOL
+
+    def __str__(self) -> str:
+        place = "" if self.pool == DEFAULT_POOL else f" on {self.pool}"
+        return f"{self.class_name} TP{self.tp}{place}"
+
+
+class LoadKind(StrEnum):
+    """How load is offered: open loop at a rate, or closed loop at a concurrency, to ONE replica."""
+
+    RATE = "rate"
+    CONCURRENCY = "concurrency"
+
+
+class Status(StrEnum):
+    """How a measurement ended. Every status but `ok` closes the cell for the conservative plan."""
+
+    OK = "ok"
+    FAILED_START = "failed_start"
+    OOM = "oom"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """Limits of a class: p99 tails in seconds and the least success fraction; None is no limit."""
+
+    max_ttft_p99_s: float | None = None
+    max_e2e_p99_s: float | None = None
+    max_tpot_p99_s: float | None = None
+    min_success: float | None = None
+
+    def limit_s(self, metric: str) -> float | None:
+        """The p99 limit in seconds of `metric`, one of "ttft", "e2e", "tpot"; None is no limit."""
+        return {"ttft": self.max_ttft_p99_s, "e2e": self.max_e2e_p99_s, "tpot": self.max_tpot_p99_s}[metric]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadClass:
+    """A workload class: its demand, SLO, priority p_i > 0 and, when it is critical, its floor in requests/s."""
+
+    name: str
+    demand_rps: float
+    slo: Slo = field(default_factory=Slo)
+    priority: float = 1.0
+    floor_rps: float | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+
+    @property
+    def floor_fulfilment(self) -> float | None:
+        """δ_i = min(1, floor_rps / λ_i); None when the class is not critical or demands nothing."""
+        if self.floor_rps is None or self.demand_rps <= 0.0:
+            return None
+        return min(1.0, self.floor_rps / self.demand_rps)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """GPUs of one kind. `gpus_per_node` None means that a replica may take any free GPUs of the pool."""
+
+    name: str
+    gpus: int
+    gpus_per_node: int | None = None
+    price_per_gpu_h: float | None = None
+    hbm_bytes_per_s: float | None = None
+    flops_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The GPU pools, and the share of a capacity that a plan may use (0 < max_utilisation <= 1)."""
+
+    pools: tuple[Pool, ...]
+    max_utilisation: float = 1.0
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all pools together."""
+        return sum(pool.gpus for pool in self.pools)
+
+    def pool(self, name: str) -> Pool:
+        """The pool called `name`; KeyError when there is none."""
+        for pool in self.pools:
+            if pool.name == name:
+                return pool
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Datasheet and model facts for the roofline; None where unknown. A pool's own figures go first."""
+
+    weight_bytes: float | None = None
+    hbm_bytes_per_s: float | None = None
+    flops_per_s: float | None = None
+    prefill_flop_per_token: float | None = None
+    speculative_decoding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateSettings:
+    """ε and η (None: ε/2) of the certificate, the confidence of its bounds and how errors are shared out."""
+
+    epsilon: float = 0.05
+    eta: float | None = None
+    confidence: float = 0.95
+    family: str = "grid"
+
+    @property
+    def fairness_slack(self) -> float:
+        """η: how far the goodput stage may go below the greatest min fulfilment."""
+        return self.epsilon / 2 if self.eta is None else self.eta
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSettings:
+    """How long one measurement takes, in seconds; `startup_s` is paid once per server start."""
+
+    warmup_s: float = 30.0
+    window_s: float = 270.0
+    max_window_s: float | None = None
+    min_requests: int | None = None
+    startup_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One (class, TP, load) on one pool: what one measurement reveals and what an allocation can choose.
+
+    `gpus` is g_q, the GPUs of one replica. `offered` is the load's number (requests/s or requests in flight, by
+    `load_kind`); None puts the cell outside its arm's ladder. `excluded` is the operator's veto.
+    """
+
+    key: CellKey
+    gpus: int
+    load_kind: LoadKind = LoadKind.CONCURRENCY
+    offered: float | None = None
+    cost_gpu_s: float | None = None
+    excluded: bool = False
+
+    @property
+    def arm(self) -> ArmKey:
+        """The arm that the cell belongs to."""
+        return ArmKey(self.key.class_name, self.key.tp, self.key.pool)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One measured quantity: a value, bounds of its own, both or neither."""
+
+    value: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+
+    def interval(self, whole: Interval) -> Interval | None:
+        """What the reading says, inside `whole` (the range of the quantity); None when it says nothing.
+
+        A side without a bound of its own takes the value; without a value, the end of `whole`.
+        """
+        if self.value is None and self.lo is None and self.hi is None:
+            return None
+        low = self.lo if self.lo is not None else self.value if self.value is not None else whole.lo
+        high = self.hi if self.hi is not None else self.value if self.value is not None else whole.hi
+        return Interval(low, high)
+
+
+NOTHING_READ = Reading()
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One row of measurements.csv: one look at one cell. `line` is its line in the file (0: from elsewhere)."""
+
+    key: CellKey
+    seed: int = 0
+    status: Status = Status.OK
+    throughput_rps: Reading = NOTHING_READ
+    success_rate: Reading = NOTHING_READ
+    ttft_p99_s: Reading = NOTHING_READ
+    e2e_p99_s: Reading = NOTHING_READ
+    tpot_p99_s: Reading = NOTHING_READ
+    requests: int | None = None
+    ttft_p50_s: float | None = None
+    e2e_p50_s: float | None = None
+    window_s: float | None = None
+    cost_gpu_s: float | None = None
+    started_at: str = ""
+    source: str = ""
+    line: int = field(default=0, compare=False)
+
+    def tail(self, metric: str) -> Reading:
+        """The p99 reading of `metric`, one of "ttft", "e2e", "tpot"."""
+        return {"ttft": self.ttft_p99_s, "e2e": self.e2e_p99_s, "tpot": self.tpot_p99_s}[metric]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Everything an operator states. Measurements come beside it, never inside.
+
+    `assumptions` maps an assumption's name to its settings (`{"enabled": bool, ...}`); a name that is absent keeps its
+    default. `noise` maps a metric to the declared between-run σ of ln(one run / long-run value).
+
+    Raises:
+        UsageError: when classes or cells repeat a name, or a cell names a class or pool that is not there.
+    """
+
+    name: str
+    fleet: Fleet
+    classes: tuple[WorkloadClass, ...]
+    cells: tuple[Cell, ...]
+    source: str = ""
+    facts: Facts = field(default_factory=Facts)
+    certificate: CertificateSettings = field(default_factory=CertificateSettings)
+    measure: MeasureSettings = field(default_factory=MeasureSettings)
+    assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=lambda: MappingProxyType({}))
+    noise: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        names = [c.name for c in self.classes]
+        if len(set(names)) != len(names):
+            raise UsageError(f"a class name repeats in {names}")
+        if len(self.cell_by_key) != len(self.cells):
+            raise UsageError(f"instance {self.name}: two cells share one key (class, tp, load, pool)")
+        pools = {pool.name for pool in self.fleet.pools}
+        for cell in self.cells:
+            if cell.key.class_name not in self.class_by_name or cell.key.pool not in pools:
+                raise UsageError(f"cell {cell.key} names a class or pool that the instance does not have")
+
+    @cached_property
+    def cell_by_key(self) -> Mapping[CellKey, Cell]:
+        """Every cell under its key."""
+        return MappingProxyType({cell.key: cell for cell in self.cells})
+
+    @cached_property
+    def class_by_name(self) -> Mapping[str, WorkloadClass]:
+        """Every class under its name."""
+        return MappingProxyType({c.name: c for c in self.classes})
+
+    @cached_property
+    def arms(self) -> Mapping[ArmKey, tuple[Cell, ...]]:
+        """The cells of each arm, those on the ladder first and by offered load."""
+        arms: dict[ArmKey, list[Cell]] = {}
+        for cell in self.cells:
+            arms.setdefault(cell.arm, []).append(cell)
+        order = {key: sorted(cells, key=_ladder_place) for key, cells in arms.items()}
+        return MappingProxyType({key: tuple(cells) for key, cells in order.items()})
+
+    def scaled(self, demand_scale: float) -> Instance:
+        """The same instance with every demand times `demand_scale` >= 0; floors are rates and stay.
+
+        Raises:
+            UsageError: when the factor is negative or not finite.
+        """
+        if not 0.0 <= demand_scale < float("inf"):
+            raise UsageError(f"a demand scale of {demand_scale} is not a finite number >= 0")
+        classes = tuple(replace(c, demand_rps=c.demand_rps * demand_scale) for c in self.classes)
+        return replace(self, classes=classes)
+
+
+def _ladder_place(cell: Cell) -> tuple[bool, float, str]:
+    return (cell.offered is None, cell.offered or 0.0, cell.key.load)
