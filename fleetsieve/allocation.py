@@ -1,8 +1,8 @@
 """A fleet decision and its exact evaluation, without a solver.
 
-`evaluate` recomputes everything that is promised of a plan from its replica counts alone: x_i = min(λ_i, Σ_q c_q n_q), fulfilment,
-shortfall, GPUs, nodes, and every constraint. Both engines (the MILP and the frontier) answer through it, so a number in a
-certificate never comes from a solver's floating-point solution.
+`evaluate` recomputes everything that is promised of a plan from its replica counts alone: x_i = min(λ_i, Σ_q c_q n_q),
+fulfilment, shortfall, GPUs, nodes, and every constraint. Both engines (the MILP and the frontier) answer through it, so a
+number in a certificate never comes from a solver's floating-point solution.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Protocol
 
@@ -88,9 +89,7 @@ class Allocation:
     def min_fulfilment(self) -> float:
         """min_i r_i over the classes that count in the minimum; 1 when none does."""
         counted = (
-            got.fulfilment
-            for demand, got in zip(self.problem.classes, self.classes, strict=True)
-            if demand.in_minimum
+            got.fulfilment for demand, got in zip(self.problem.classes, self.classes, strict=True) if demand.in_minimum
         )
         return min(counted, default=1.0)
 
@@ -142,9 +141,9 @@ class Allocation:
 class Optimum:
     """What an engine found and what it proved.
 
-    `values` holds, for each stage solved, its value at the end of that stage, recomputed exactly; `bounds` what no plan can beat
-    in that stage (given the stages held before it), or None where nothing was proven. `proven` says that every stage was
-    solved to optimality; `allocation` is None when there is no plan, and `infeasible` says that this is proven too.
+    `values` holds, for each stage solved, its value at the end of that stage, recomputed exactly; `bounds` what no plan can
+    beat in that stage (given the stages held before it), or None where nothing was proven. `proven` says that every stage
+    was solved to optimality; `allocation` is None when there is no plan, and `infeasible` says that this is proven too.
     """
 
     allocation: Allocation | None
@@ -170,8 +169,8 @@ class Engine(Protocol):
     ) -> Optimum:
         """Solve `stages` in order, each with the earlier ones held (min fulfilment with slack `eta` >= 0).
 
-        `holds` gives limits from outside: {"shortfall": at most, "min_fulfilment": at least}; they hold in every stage and
-        take no slack.
+        `holds` gives limits from outside: {"shortfall": at most, "min_fulfilment": at least}; they hold in every stage
+        and take no slack.
         """
         ...
 
@@ -211,14 +210,11 @@ def evaluate(problem: FleetProblem, replicas: Mapping[Name, int]) -> Allocation:
             faults.append(f"pool {pool.name}: nodes of {pool.gpus_per_node} GPUs cannot host the replicas ({shape})")
     if faults:
         raise SolveFailed("the plan breaks a constraint: " + "; ".join(faults))
-    return Allocation(
-        problem=problem,
-        classes=tuple(
-            ClassAllocation(c.name, c.demand_rps, qs[0], chosen[qs[0].name]) if qs else ClassAllocation(c.name, c.demand_rps, None, 0)
-            for c in problem.classes
-            for qs in [by_class[c.name]]
-        ),
-    )  # fmt: skip
+    got = []
+    for c in problem.classes:
+        q = by_class[c.name][0] if by_class[c.name] else None
+        got.append(ClassAllocation(c.name, c.demand_rps, q, chosen[q.name] if q else 0))
+    return Allocation(problem, tuple(got))
 
 
 def replica_sizes(problem: FleetProblem, replicas: Mapping[Name, int]) -> dict[GpuPool, Counter[int]]:
@@ -240,7 +236,7 @@ def counting_is_enough(pool: GpuPool, sizes: Sequence[int]) -> bool:
     if pool.gpus_per_node is None:
         return True
     chain = [*sorted(set(sizes)), pool.gpus_per_node]
-    return all(large % small == 0 for small, large in zip(chain, chain[1:], strict=False))
+    return all(large % small == 0 for small, large in pairwise(chain))
 
 
 def fewest_nodes(pool: GpuPool, sizes: Mapping[int, int]) -> int | None:

@@ -1,7 +1,7 @@
 """The numbers of one fleet decision: what every formulation takes, and nothing else.
 
-A problem is one realisation: each usable configuration has one capacity. Which cells are usable, and whether a capacity is a
-lower or an upper bound, was decided before; a formulation neither knows nor asks.
+A problem is one realisation: each usable configuration has one capacity. Which cells are usable, and whether a capacity
+is a lower or an upper bound, was decided before; a formulation neither knows nor asks.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The mathematics of FleetSieve as Pyomo models: numbers in, ConcreteModel out."""
