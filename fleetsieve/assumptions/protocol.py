@@ -1,0 +1,93 @@
+"""What every assumption about unmeasured cells provides, and what it may look at.
+
+Only the optimistic side is ever bounded: a capacity from above, a tail from below. The conservative plan commits measured
+configurations alone, so a wrong assumption can cost optimality, never an SLO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from fleetsieve.instance import ArmKey, Cell, CellKey, Facts, LoadKind, Pool, WorkloadClass
+from fleetsieve.statistics import KnownCell
+
+CAPACITY = "capacity"
+EXACT = 1e-9
+"""Relative room for the rounding of files, so that a value equal to its bound never contradicts it."""
+
+
+class Limit(NamedTuple):
+    """One statement about one unmeasured quantity of one cell.
+
+    `quantity` is "capacity" (then `value` is the most it can be, requests/s) or a tail metric (then the least, seconds).
+    """
+
+    key: CellKey
+    quantity: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Contradiction:
+    """Measured rows that cannot be true together with an assumption: it is dropped for `arm` and `quantity`."""
+
+    assumption: str
+    arm: ArmKey
+    quantity: str
+    rows: tuple[CellKey, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class ClassView:
+    """One class as an assumption sees it: its cells by arm, what is known of them, and the facts."""
+
+    workload: WorkloadClass
+    arms: Mapping[ArmKey, tuple[Cell, ...]]
+    known: Mapping[CellKey, KnownCell]
+    facts: Facts
+    pools: Mapping[str, Pool]
+
+    @cached_property
+    def ladders(self) -> Mapping[ArmKey, tuple[Cell, ...]]:
+        """The cells of each arm that stand on its ladder (`offered` is given), by rising load."""
+        return {arm: tuple(c for c in cells if c.offered is not None) for arm, cells in self.arms.items()}
+
+    def closed_loop(self, arm: ArmKey) -> tuple[Cell, ...]:
+        """The ladder of an arm when its load is a concurrency; empty when it is a rate."""
+        ladder = self.ladders[arm]
+        return ladder if ladder and ladder[0].load_kind is LoadKind.CONCURRENCY else ()
+
+    def sustains(self, key: CellKey) -> KnownCell | None:
+        """What is known of a measured cell that meets the class's success floor; None otherwise."""
+        known = self.known.get(key)
+        if known is None or known.capacity_rps is None:
+            return None
+        floor = self.workload.slo.min_success
+        if floor is not None and (known.success is None or known.success.lo < floor):
+            return None
+        return known
+
+
+class Assumption(Protocol):
+    """A named statement about cells that were not measured."""
+
+    @property
+    def name(self) -> str:
+        """The name in instance.toml and in certificates."""
+        ...
+
+    def describe(self) -> str:
+        """One sentence for the certificate: what is assumed, with its slack."""
+        ...
+
+    def audit(self, view: ClassView) -> Iterable[Contradiction]:
+        """Every pair (or row) of measured cells that contradicts the assumption beyond its slack."""
+        ...
+
+    def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
+        """What it says of unmeasured quantities; `holds(arm, quantity)` is False where it was dropped."""
+        ...

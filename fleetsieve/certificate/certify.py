@@ -1,0 +1,151 @@
+"""The verdict: certified-feasible, undecided or certified-infeasible.
+
+ - certified-infeasible: S+ > 0, proven: even the best realisation inside the bounds cannot meet every critical floor.
+ - certified-feasible: S- = 0, every stage gap <= ε, and no class is open (the proof is in `gap`).
+ - undecided: otherwise; it names what blocks it and the cells that would settle it.
+
+Certified-feasible means within ε of the best that this fleet can do, with every floor met. It does not mean that demand is met.
+The verdict is not monotone in the data: one more measurement may drop an assumption, or move a near-tie in fulfilment, and reopen
+the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fleetsieve.allocation import TIE, Allocation, Engine
+from fleetsieve.certificate.gap import Gap, Lower, Upper, keeps_least_fulfilment
+from fleetsieve.envelope import Envelope, candidates
+from fleetsieve.errors import SolveFailed
+from fleetsieve.instance import CellKey
+
+LEAST_PROVEN_SHORTFALL = 1e-7
+"""A shortfall below this is never called infeasible: it is within what a solver's tolerances can make up."""
+
+
+class Verdict(StrEnum):
+    """The three verdicts."""
+
+    FEASIBLE = "certified-feasible"
+    UNDECIDED = "undecided"
+    INFEASIBLE = "certified-infeasible"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A verdict with all that it states; `lower` and `conservative` are guaranteed, `upper` and `optimistic` are hoped for.
+
+    `blocking` is the stage that keeps an undecided verdict open ("" otherwise), `settling` the cells whose measurement would
+    settle it, `reason` why a bound is missing when the solver could not prove one. `open_classes` are servable under θ+ but
+    have no committable cell.
+    """
+
+    verdict: Verdict
+    envelope: Envelope
+    engine: str
+    epsilon: float
+    eta: float
+    gap: Gap
+    lower: Lower
+    upper: Upper
+    conservative: Allocation
+    optimistic: Allocation | None
+    unservable: tuple[str, ...]
+    open_classes: tuple[str, ...]
+    blocking: str
+    settling: tuple[CellKey, ...]
+    reason: str = ""
+
+
+def certify(
+    envelope: Envelope, engine: Engine, *, eta: float | None = None, epsilon: float | None = None
+) -> Certificate:
+    """Solve the fleet decision at both ends of the envelope and compare.
+
+    Args:
+        envelope: bounds of every cell.
+        engine: what solves; its bounds must be proven ones.
+        eta: fairness slack >= 0; None takes the instance's.
+        epsilon: largest gap that certifies, > 0; None takes the instance's.
+
+    Raises:
+        SolveFailed: when the conservative plan itself could not be found.
+    """
+    settings = envelope.instance.certificate
+    epsilon = settings.epsilon if epsilon is None else epsilon
+    eta = settings.fairness_slack if eta is None else eta
+    low = engine.optimise(envelope.conservative, eta=eta)
+    if low.allocation is None:
+        raise SolveFailed(
+            f"no conservative plan: {low.reason}", "an empty fleet always has one; run `fleetsieve doctor`"
+        )
+    plan = low.allocation
+    lower = Lower(plan.shortfall, low.values["min_fulfilment"], plan.min_fulfilment, plan.goodput_rps)
+    upper, optimistic, reason = _upper(envelope, engine, lower, eta)
+    gap = Gap.between(lower, upper, envelope.optimistic.total_demand_rps)
+    unclear = tuple(
+        c.name
+        for c in envelope.instance.classes
+        if c.demand_rps > 0.0 and envelope.classes[c.name].servable and not envelope.classes[c.name].committed_choice
+    )
+    blocking = _blocking(lower, gap, unclear, epsilon, reason)
+    if upper.shortfall is not None and upper.shortfall > LEAST_PROVEN_SHORTFALL:
+        verdict, blocking = Verdict.INFEASIBLE, ""
+    else:
+        verdict = Verdict.UNDECIDED if blocking else Verdict.FEASIBLE
+    return Certificate(
+        verdict=verdict,
+        envelope=envelope,
+        engine=engine.name,
+        epsilon=epsilon,
+        eta=eta,
+        gap=gap,
+        lower=lower,
+        upper=upper,
+        conservative=plan,
+        optimistic=optimistic,
+        unservable=envelope.unservable,
+        open_classes=unclear,
+        blocking=blocking,
+        settling=_settling(envelope, optimistic, unclear) if blocking else (),
+        reason=reason,
+    )
+
+
+def _upper(envelope: Envelope, engine: Engine, lower: Lower, eta: float) -> tuple[Upper, Allocation | None, str]:
+    """S+, MM+ and GP+ as proven bounds, the plan of θ+, and why a bound is missing."""
+    problem = envelope.optimistic
+    own = engine.optimise(problem, eta=eta)
+    shortfall = own.bounds.get("shortfall")
+    if shortfall is None or own.allocation is None:
+        return Upper(None, None, None), own.allocation, own.reason or "the solver proved no bound under θ+"
+    holds = {"shortfall": lower.shortfall}
+    if keeps_least_fulfilment(lower.shortfall, own.allocation.shortfall):
+        fulfilment = own.bounds.get("min_fulfilment")
+        best = engine.optimise(problem, ("goodput",), holds={**holds, "min_fulfilment": lower.best_min_fulfilment})
+    else:
+        fulfilment = engine.optimise(problem, ("min_fulfilment",), holds=holds).bounds.get("min_fulfilment")
+        best = engine.optimise(problem, ("goodput",), holds=holds)
+    goodput = best.bounds.get("goodput")
+    reason = (
+        "" if goodput is not None and fulfilment is not None else best.reason or "the solver proved no bound under θ+"
+    )
+    return Upper(max(0.0, shortfall), fulfilment, goodput), own.allocation, reason
+
+
+def _blocking(lower: Lower, gap: Gap, unclear: tuple[str, ...], epsilon: float, reason: str) -> str:
+    if reason:
+        return "solver"
+    if lower.shortfall > TIE or gap.shortfall > epsilon:
+        return "shortfall"
+    if unclear or gap.min_fulfilment > epsilon:
+        return "min_fulfilment"
+    return "goodput" if gap.goodput > epsilon else ""
+
+
+def _settling(envelope: Envelope, optimistic: Allocation | None, unclear: tuple[str, ...]) -> tuple[CellKey, ...]:
+    """Cells that could settle an undecided verdict: those that the optimistic plan hopes for, and those of open classes."""
+    waiting = candidates(envelope)
+    hoped = set(optimistic.replica_counts) if optimistic is not None else set()
+    return tuple(key for key in waiting if key in hoped or key.class_name in unclear) or waiting

@@ -1,0 +1,272 @@
+"""Bounds of every cell: what was measured, and what the named assumptions say of the rest.
+
+The envelope is the uncertainty set of the certificate. Each class is enveloped on its own (no assumption looks across classes),
+so one new measurement, real or imagined, renews one class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
+
+from fleetsieve.assumptions import CAPACITY, Assumption, ClassView, Contradiction, assumptions_of
+from fleetsieve.instance import TAIL_METRICS, ArmKey, Cell, CellKey, Instance, Measurement, Pool
+from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
+from fleetsieve.statistics import FLAKES, KnownCell, summarise_all
+
+
+@dataclass(frozen=True, slots=True)
+class CellBounds:
+    """What is known of one cell: intervals, and whether it can be committed or still hoped for.
+
+    Capacity is in requests/s of one replica before `max_utilisation`; tails are p99s in seconds. `committable`: measured, and
+    its measured bounds meet the policy. `possible`: nothing known rules it out. `origins` names the assumption behind each
+    bound that is not a measurement.
+    """
+
+    cell: Cell
+    capacity_rps: Interval
+    tails_s: Mapping[str, Interval]
+    success: Interval
+    committable: bool
+    possible: bool
+    measured: bool
+    origins: Mapping[str, str]
+
+    @property
+    def resolved(self) -> bool:
+        """Whether another look cannot change if the cell is usable: committable, or not possible."""
+        return self.committable or not self.possible
+
+
+@dataclass(frozen=True)
+class ClassEnvelope:
+    """The bounds of one class's cells, and the assumptions that its data contradict."""
+
+    view: ClassView
+    bounds: Mapping[CellKey, CellBounds]
+    contradictions: tuple[Contradiction, ...]
+
+    @cached_property
+    def servable(self) -> bool:
+        """Whether some cell that fits its pool may serve requests under the upper bounds."""
+        return any(
+            b.possible and b.capacity_rps.hi > 0.0 and fits(b.cell, self.view.pools[b.cell.key.pool])
+            for b in self.bounds.values()
+        )
+
+    @cached_property
+    def committed_choice(self) -> bool:
+        """Whether some measured cell can be committed and serves requests."""
+        return any(
+            b.committable and b.capacity_rps.lo > 0.0 and fits(b.cell, self.view.pools[b.cell.key.pool])
+            for b in self.bounds.values()
+        )
+
+
+def fits(cell: Cell, pool: Pool) -> bool:
+    """Whether one replica of the cell fits one node of the pool (or the pool, without nodes)."""
+    return cell.gpus <= min(pool.gpus, pool.gpus_per_node or pool.gpus)
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The bounds of every cell of an instance, and the two fleet problems at their ends."""
+
+    instance: Instance
+    classes: Mapping[str, ClassEnvelope]
+    assumptions: tuple[Assumption, ...] = field(default=())
+
+    @classmethod
+    def of(cls, instance: Instance, measurements: Iterable[Measurement] = ()) -> Envelope:
+        """The envelope of an instance given its measured rows (any order of cells; looks at one cell in order).
+
+        Raises:
+            UsageError: for an assumption or a setting that is not known.
+        """
+        known = summarise_all(instance.cell_by_key, measurements)
+        assumptions = assumptions_of(instance)
+        pools = {pool.name: pool for pool in instance.fleet.pools}
+        classes = {}
+        for workload in instance.classes:
+            arms = {arm: cells for arm, cells in instance.arms.items() if arm.class_name == workload.name}
+            own = {key: k for key, k in known.items() if key.class_name == workload.name}
+            view = ClassView(workload, arms, own, instance.facts, pools)
+            classes[workload.name] = envelop(view, assumptions)
+        return cls(instance, classes, assumptions)
+
+    def with_known(self, known: KnownCell) -> Envelope:
+        """The envelope if `known` were what is known of its cell; only that cell's class is renewed."""
+        own = self.classes[known.key.class_name]
+        view = replace(own.view, known={**own.view.known, known.key: known})
+        return replace(self, classes={**self.classes, known.key.class_name: envelop(view, self.assumptions)})
+
+    def __getitem__(self, key: CellKey) -> CellBounds:
+        return self.classes[key.class_name].bounds[key]
+
+    @cached_property
+    def unservable(self) -> tuple[str, ...]:
+        """Classes with a demand that no cell can serve even under the upper bounds, in the order of the classes."""
+        return tuple(c.name for c in self.instance.classes if c.demand_rps > 0.0 and not self.classes[c.name].servable)
+
+    @cached_property
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """Every contradiction found, class by class."""
+        return tuple(c for own in self.classes.values() for c in own.contradictions)
+
+    @cached_property
+    def in_force(self) -> tuple[Assumption, ...]:
+        """The assumptions that bound at least one cell."""
+        used = {name for own in self.classes.values() for b in own.bounds.values() for name in b.origins.values()}
+        return tuple(a for a in self.assumptions if a.name in used)
+
+    @cached_property
+    def conservative(self) -> FleetProblem:
+        """θ-: lower capacities of the cells that can be committed."""
+        return self._problem(lower=True)
+
+    @cached_property
+    def optimistic(self) -> FleetProblem:
+        """θ+: upper capacities, cut at the class's demand, of the cells that are possible."""
+        return self._problem(lower=False)
+
+    def _problem(self, *, lower: bool) -> FleetProblem:
+        demands = tuple(
+            ClassDemand(c.name, c.demand_rps, c.priority, c.floor_fulfilment, c.name not in self.unservable)
+            for c in self.instance.classes
+        )
+        pools = tuple(
+            GpuPool(p.name, p.gpus, p.gpus_per_node, p.price_per_gpu_h or 0.0) for p in self.instance.fleet.pools
+        )
+        configurations = [
+            q for c in demands for q in class_configurations(self.instance, self.classes[c.name], lower=lower)
+        ]
+        return FleetProblem(demands, tuple(configurations), pools)
+
+
+def class_configurations(instance: Instance, own: ClassEnvelope, *, lower: bool) -> list[Configuration]:
+    """The usable configurations of one class under its lower or upper bounds, in the fixed order of names.
+
+    In the upper realisation a capacity is min(c, λ): exact for fulfilment and goodput, and no infinity reaches a model.
+    """
+    utilisation, demand = instance.fleet.max_utilisation, own.view.workload.demand_rps
+    configurations = []
+    for key in sorted(own.bounds):
+        b = own.bounds[key]
+        if b.committable if lower else b.possible:
+            end = b.capacity_rps.lo if lower else b.capacity_rps.hi
+            capacity = end * utilisation if lower else min(end * utilisation, demand)
+            configurations.append(Configuration(key, key.class_name, b.cell.gpus, capacity, key.pool))
+    return configurations
+
+
+def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope:
+    """The bounds of one class: measured intervals, and for the rest the tightest that the assumptions allow.
+
+    An assumption that measured data contradict is dropped for the arm and quantity concerned.
+    """
+    capacity: dict[CellKey, tuple[float, str]] = {}
+    tails: dict[tuple[CellKey, str], tuple[float, str]] = {}
+    contradictions: list[Contradiction] = []
+    for assumption in assumptions:
+        found = tuple(assumption.audit(view))
+        contradictions += found
+        dropped = {(c.arm, c.quantity) for c in found}
+
+        def holds(arm: ArmKey, quantity: str, dropped: set[tuple[ArmKey, str]] = dropped) -> bool:
+            return (arm, quantity) not in dropped
+
+        for key, quantity, value in assumption.limits(view, holds):
+            if quantity == CAPACITY:
+                if value < capacity.get(key, (math.inf, ""))[0]:
+                    capacity[key] = (value, assumption.name)
+            elif value > tails.get((key, quantity), (0.0, ""))[0]:
+                tails[key, quantity] = (value, assumption.name)
+    exhausted = _beyond_memory(view)
+    bounds = {
+        cell.key: _bounds(view, cell, capacity.get(cell.key), tails, cell.key in exhausted)
+        for cells in view.arms.values()
+        for cell in cells
+    }
+    return ClassEnvelope(view, bounds, tuple(contradictions))
+
+
+def _bounds(
+    view: ClassView,
+    cell: Cell,
+    most: tuple[float, str] | None,
+    least: Mapping[tuple[CellKey, str], tuple[float, str]],
+    exhausted: bool,
+) -> CellBounds:
+    known, slo = view.known.get(cell.key), view.workload.slo
+    origins: dict[str, str] = {}
+    capacity = known.capacity_rps if known else None
+    told = capacity is not None
+    if capacity is None:
+        capacity = NON_NEGATIVE
+        if most is not None:
+            capacity, origins[CAPACITY] = Interval(0.0, most[0]), most[1]
+    tails: dict[str, Interval] = {}
+    meets, may_meet = told, True
+    for metric in TAIL_METRICS:
+        tail = known.tail_s(metric) if known else None
+        limit = slo.limit_s(metric)
+        if tail is None:
+            value, name = least.get((cell.key, metric), (0.0, ""))
+            tail = Interval(value, math.inf)
+            if name:
+                origins[metric] = name
+        tails[metric] = tail
+        if limit is not None:
+            meets = meets and tail.hi <= limit
+            may_meet = may_meet and tail.lo <= limit
+    success = known.success if known is not None and known.success is not None else FRACTION
+    if slo.min_success is not None:
+        meets = meets and success.lo >= slo.min_success
+        may_meet = may_meet and success.hi >= slo.min_success
+    failed = known is not None and known.failed
+    gone = exhausted or (known is not None and known.impossible)
+    return CellBounds(
+        cell=cell,
+        capacity_rps=capacity,
+        tails_s=tails,
+        success=success,
+        committable=meets and not failed and not cell.excluded,
+        possible=may_meet and not gone and not cell.excluded,
+        measured=known is not None and known.measured,
+        origins=origins,
+    )
+
+
+def _beyond_memory(view: ClassView) -> set[CellKey]:
+    """Cells at or above a load whose OOM was seen twice in their arm."""
+    gone: set[CellKey] = set()
+    for ladder in view.ladders.values():
+        over = False
+        for cell in ladder:
+            known = view.known.get(cell.key)
+            over = over or (known is not None and known.out_of_memory)
+            if over and not (known is not None and known.measured):
+                gone.add(cell.key)
+    return gone
+
+
+def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
+    """The cells that a measurement may still resolve, in the fixed order of names.
+
+    Unmeasured cells that are still possible; measured ones whose interval straddles their SLO; and cells whose one failed look
+    may have been a flake (or a first OOM), which are tried once more.
+    """
+    keys = []
+    for own in envelope.classes.values():
+        for key, b in own.bounds.items():
+            if b.resolved or b.cell.excluded:
+                continue
+            known = own.view.known.get(key)
+            if known is None or not known.failed or known.count(*FLAKES) < 2:
+                keys.append(key)
+    return tuple(sorted(keys))
