@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Protocol
 
+from fleetsieve_models.placement import counting_is_enough as counting_is_enough
 from fleetsieve_models.problem import Configuration, FleetProblem, GpuPool, Name
 
 from fleetsieve.errors import SolveFailed
@@ -225,18 +225,6 @@ def replica_sizes(problem: FleetProblem, replicas: Mapping[Name, int]) -> dict[G
         if replicas.get(q.name, 0):
             sizes[by_name[q.pool]][q.gpus] += replicas[q.name]
     return sizes
-
-
-def counting_is_enough(pool: GpuPool, sizes: Sequence[int]) -> bool:
-    """Whether any replicas of these sizes whose GPUs add up to at most the pool's can be placed on its nodes.
-
-    True when every size divides the next larger one and the largest divides a node: then the largest first into any
-    free node leaves no gap that a smaller one could not use.
-    """
-    if pool.gpus_per_node is None:
-        return True
-    chain = [*sorted(set(sizes)), pool.gpus_per_node]
-    return all(large % small == 0 for small, large in pairwise(chain))
 
 
 def fewest_nodes(pool: GpuPool, sizes: Mapping[int, int]) -> int | None:

@@ -1,0 +1,16 @@
+"""The fleet decision solved: the only package that touches Pyomo's solver interface and HiGHS."""
+
+from fleetsieve.solving.highs import highs_version, ready, self_test
+from fleetsieve.solving.milp import Milp
+from fleetsieve.solving.requirements import Need, Shortage, optimise_fewest_gpus, optimise_shortage
+
+__all__ = [
+    "Milp",
+    "Need",
+    "Shortage",
+    "highs_version",
+    "optimise_fewest_gpus",
+    "optimise_shortage",
+    "ready",
+    "self_test",
+]
