@@ -1,0 +1,161 @@
+"""What a cell will probably show: the outcomes that a policy weighs. A belief never enters a certificate.
+
+Per class and quantity a Bayesian linear regression on (1, log2 TP, log2 load) of the log of what was measured (capacity, and each
+tail relative to its limit). Its prior states what every serving engine shows: capacity rises with load and TP, tails rise with load
+and fall with TP; how much is learnt. Predictions are cut to the bounds that the envelope already proves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetsieve.envelope import CellBounds, ClassEnvelope
+from fleetsieve.instance import TAIL_METRICS, Cell, CellKey
+from fleetsieve.interval import FRACTION, Interval
+from fleetsieve.statistics import KnownCell
+
+Floats = NDArray[np.float64]
+NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Means and standard deviations of (intercept, per doubling of TP, per doubling of load), and the residual's."""
+
+    mean: tuple[float, float, float]
+    sd: tuple[float, float, float]
+    residual: float
+
+
+PRIORS: Mapping[str, Prior] = {
+    "capacity": Prior((0.0, 0.4, 0.55), (3.0, 0.25, 0.2), 0.12),
+    "ttft": Prior((0.0, -0.3, 0.5), (1.0, 0.25, 0.25), 0.3),
+    "e2e": Prior((0.0, -0.4, 0.25), (1.0, 0.25, 0.15), 0.12),
+    "tpot": Prior((0.0, -0.4, 0.2), (1.0, 0.25, 0.12), 0.1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One thing that a measurement may show, and its probability."""
+
+    probability: float
+    known: KnownCell
+
+
+class ClassBelief:
+    """The belief about one class given its envelope."""
+
+    def __init__(self, own: ClassEnvelope, capacity_hint_rps: float) -> None:
+        """`capacity_hint_rps` > 0 centres the prior of capacity where nothing was measured."""
+        self._own = own
+        cells = [cell for arm in own.view.arms.values() for cell in arm]
+        self._tp = _middle([float(c.key.tp) for c in cells])
+        self._load = _middle([c.offered for c in cells if c.offered])
+        self._limits = {m: limit for m in TAIL_METRICS if (limit := own.view.workload.slo.limit_s(m)) is not None}
+        self._hint = capacity_hint_rps
+        self._fits = {quantity: self._fit(quantity) for quantity in ("capacity", *self._limits)}
+
+    def _features(self, cell: Cell) -> Floats:
+        load = math.log2(cell.offered / self._load) if cell.offered else 0.0
+        return np.array([1.0, math.log2(cell.key.tp / self._tp), load])
+
+    def _scale(self, quantity: str) -> float:
+        return self._hint if quantity == "capacity" else self._limits[quantity]
+
+    def _fit(self, quantity: str) -> tuple[Floats, Floats]:
+        """Posterior mean and covariance of the three coefficients."""
+        prior = PRIORS[quantity]
+        precision = np.diag(1.0 / np.square(prior.sd))
+        weighted = precision @ np.array(prior.mean)
+        for arm in self._own.view.arms.values():
+            for cell in arm:
+                known = self._own.view.known.get(cell.key)
+                told = (known.capacity_rps if quantity == "capacity" else known.tail_s(quantity)) if known else None
+                if told is None or told.lo <= 0.0 or not math.isfinite(told.hi):
+                    continue
+                x, y = self._features(cell), math.log(math.sqrt(told.lo * told.hi) / self._scale(quantity))
+                precision += np.outer(x, x) / prior.residual**2
+                weighted += x * (y / prior.residual**2)
+        covariance: Floats = np.linalg.inv(precision).astype(np.float64)
+        return covariance @ weighted, covariance
+
+    def predict(self, cell: Cell, quantity: str) -> tuple[float, float]:
+        """Mean and standard deviation of ln(quantity / scale); the scale is the limit, or the capacity hint."""
+        mean, covariance = self._fits[quantity]
+        x = self._features(cell)
+        return float(x @ mean), math.sqrt(float(x @ covariance @ x) + PRIORS[quantity].residual ** 2)
+
+    def _tail(self, b: CellBounds, metric: str) -> tuple[float, float, float]:
+        """Chance that the tail meets its limit, and its median (seconds) if it does and if it does not."""
+        limit = self._limits[metric]
+        known = self._own.view.known.get(b.cell.key)
+        if known is not None and (told := known.tail_s(metric)) is not None and told.is_point:
+            return (1.0 if told.hi <= limit else 0.0), told.lo, told.hi
+        mean, sd = self.predict(b.cell, metric)
+        floor = b.tails_s[metric].lo
+        low = NORMAL.cdf((math.log(floor / limit) - mean) / sd) if floor > 0.0 else 0.0
+        middle = NORMAL.cdf(-mean / sd)
+        meets = min(1.0, max(0.0, (middle - low) / (1.0 - low))) if low < 1.0 else 0.0
+        inside = limit * math.exp(mean + sd * _quantile((low + max(middle, low)) / 2))
+        outside = limit * math.exp(mean + sd * _quantile((max(middle, low) + 1.0) / 2))
+        return meets, min(max(inside, floor), limit), max(outside, limit * 1.0001, floor)
+
+    def outcomes(self, b: CellBounds, quantiles: Sequence[float] = (0.15, 0.5, 0.85)) -> list[Outcome]:
+        """What a look at the cell may show: it meets its SLO or not, times capacity at `quantiles` of the belief."""
+        tails = {metric: self._tail(b, metric) for metric in self._limits}
+        meets = math.prod(p for p, _, _ in tails.values())
+        good = {metric: inside for metric, (_, inside, _) in tails.items()}
+        bad = dict(good)
+        if tails:
+            worst = min(tails, key=lambda metric: tails[metric][0])
+            bad[worst] = tails[worst][2]
+        capacities = self._capacities(b, quantiles)
+        weights = _weights(quantiles)
+        outcomes = [
+            Outcome(meets * weight, _imagined(b.cell.key, capacity, good))
+            for capacity, weight in zip(capacities, weights, strict=True)
+        ]
+        outcomes.append(Outcome(1.0 - meets, _imagined(b.cell.key, capacities[len(capacities) // 2], bad)))
+        return [outcome for outcome in outcomes if outcome.probability > 1e-6]
+
+    def _capacities(self, b: CellBounds, quantiles: Sequence[float]) -> list[float]:
+        mean, sd = self.predict(b.cell, "capacity")
+        top = b.capacity_rps.hi
+        share = NORMAL.cdf((math.log(top / self._hint) - mean) / sd) if math.isfinite(top) and top > 0.0 else 1.0
+        values = [self._hint * math.exp(mean + sd * _quantile(share * q)) for q in quantiles]
+        return [min(value, top) if top > 0.0 else 0.0 for value in values]
+
+
+def _quantile(p: float) -> float:
+    return NORMAL.inv_cdf(min(max(p, 1e-9), 1.0 - 1e-9))
+
+
+def _weights(quantiles: Sequence[float]) -> list[float]:
+    """The probability mass nearest to each quantile."""
+    edges = [0.0, *((a + b) / 2 for a, b in pairwise(quantiles)), 1.0]
+    return [high - low for low, high in pairwise(edges)]
+
+
+def _middle(values: Sequence[float]) -> float:
+    """The geometric mean; 1 when there is nothing to average."""
+    return math.exp(math.fsum(math.log(v) for v in values) / len(values)) if values else 1.0
+
+
+def _imagined(key: CellKey, capacity: float, tails: Mapping[str, float]) -> KnownCell:
+    told = {metric: Interval.point(tails[metric]) if metric in tails else None for metric in TAIL_METRICS}
+    return KnownCell(
+        key=key,
+        capacity_rps=Interval.point(capacity),
+        ttft_p99_s=told["ttft"],
+        e2e_p99_s=told["e2e"],
+        tpot_p99_s=told["tpot"],
+        success=Interval.point(FRACTION.hi),
+    )

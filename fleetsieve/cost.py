@@ -1,0 +1,47 @@
+"""What a measurement costs: GPU-seconds, the only currency of the loop.
+
+cost = (warm-up + window, + server start-up when one is needed) x g_q. A server stays up while the next cells use the same
+tensor-parallel degree on the same pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleetsieve.instance import Cell, Instance, LoadKind
+
+Server = tuple[int, str]
+"""A running server: (GPUs per replica, pool)."""
+
+
+def server_of(cell: Cell) -> tuple[int, str]:
+    """The server that a cell needs."""
+    return (cell.key.tp, cell.key.pool)
+
+
+def cost_gpu_s(instance: Instance, cell: Cell, running: Server | None = None) -> float:
+    """GPU-seconds that one look at `cell` is expected to cost while the server `running` is up (None: none is).
+
+    A cost given for the cell overrides warm-up and window. At a known open-loop rate the window lasts until `min_requests` have
+    been sent, at most `max_window_s`.
+    """
+    settings = instance.measure
+    startup = 0.0 if running == server_of(cell) else settings.startup_s * cell.gpus
+    if cell.cost_gpu_s is not None:
+        return cell.cost_gpu_s + startup
+    window = settings.window_s
+    if settings.min_requests is not None and cell.load_kind is LoadKind.RATE and cell.offered:
+        window = max(window, settings.min_requests / cell.offered)
+    if settings.max_window_s is not None:
+        window = min(window, settings.max_window_s)
+    return (settings.warmup_s + window) * cell.gpus + startup
+
+
+def grid_cost_gpu_s(instance: Instance, cells: Iterable[Cell]) -> float:
+    """GPU-seconds of one look at each of `cells`, server by server, so that each server starts once."""
+    running: Server | None = None
+    total = 0.0
+    for cell in sorted(cells, key=lambda c: (server_of(c), c.key)):
+        total += cost_gpu_s(instance, cell, running)
+        running = server_of(cell)
+    return total

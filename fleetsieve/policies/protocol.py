@@ -1,0 +1,49 @@
+"""What a policy sees and what it answers. Policies are stateless: the loop alone remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fleetsieve.certificate import Certificate
+from fleetsieve.envelope import Envelope
+from fleetsieve.instance import CellKey
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The state of the loop before a choice.
+
+    `candidates` are the cells that may be asked, in the fixed order of names, never empty; `cost_gpu_s` what each is expected to
+    cost now, in GPU-seconds; `step` counts the measurements so far; `seed` is the run's.
+    """
+
+    envelope: Envelope
+    certificate: Certificate
+    candidates: Sequence[CellKey]
+    cost_gpu_s: Mapping[CellKey, float]
+    step: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cell to measure next, why, and the score of every candidate (empty where the policy has none)."""
+
+    key: CellKey
+    reason: str
+    scores: Mapping[CellKey, float]
+
+
+class Policy(Protocol):
+    """Chooses the next cell."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+        ...
+
+    def choose(self, situation: Situation) -> Choice:
+        """The next cell, one of the candidates; the same situation always gives the same choice."""
+        ...

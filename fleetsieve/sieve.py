@@ -1,0 +1,148 @@
+"""The loop as ask and tell: an immutable state that says what to measure next and takes what was measured.
+
+    sieve = Sieve.start(instance, policy=DecisionGap(), engine=Milp())
+    while not sieve.finished:
+        experiment = sieve.ask()
+        sieve = sieve.tell(measure(experiment.key))
+    sieve.certificate.verdict
+
+Running, storing and deciding stay apart: this module decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from fleetsieve.allocation import Engine
+from fleetsieve.certificate import Certificate, Verdict, certify
+from fleetsieve.cost import Server, cost_gpu_s, server_of
+from fleetsieve.envelope import Envelope, candidates
+from fleetsieve.errors import UsageError
+from fleetsieve.instance import CellKey, Instance, Measurement
+from fleetsieve.policies import Policy, Situation
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question: measure this cell. `scores` are those of all candidates, in 1/GPU-second, where the policy has any."""
+
+    key: CellKey
+    reason: str
+    expected_cost_gpu_s: float
+    scores: Mapping[CellKey, float]
+
+
+@dataclass(frozen=True)
+class Sieve:
+    """The state of a run: what was measured, in order, and how to go on.
+
+    `looks` limits how often a cell can be measured (a replayed table has so many rows of it); a key that is absent from a given
+    mapping cannot be measured. None: no limit.
+    """
+
+    instance: Instance
+    policy: Policy
+    engine: Engine
+    seed: int = 0
+    looks: Mapping[CellKey, int] | None = None
+    measurements: tuple[Measurement, ...] = ()
+    _spent_gpu_s: float = field(default=0.0)
+
+    @classmethod
+    def start(
+        cls,
+        instance: Instance,
+        *,
+        policy: Policy,
+        engine: Engine,
+        seed: int = 0,
+        looks: Mapping[CellKey, int] | None = None,
+        measurements: Iterable[Measurement] = (),
+    ) -> Sieve:
+        """A run that begins with `measurements` (none by default); what they cost was spent before and does not count."""
+        return cls(
+            instance,
+            policy,
+            engine,
+            seed,
+            MappingProxyType(dict(looks)) if looks is not None else None,
+            tuple(measurements),
+        )
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """The bounds of every cell."""
+        return Envelope.of(self.instance, self.measurements)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The verdict on what is known now."""
+        return certify(self.envelope, self.engine)
+
+    @cached_property
+    def candidates(self) -> tuple[CellKey, ...]:
+        """The cells that may be asked for, in the fixed order of names."""
+        waiting = candidates(self.envelope)
+        if self.looks is None:
+            return waiting
+        taken: dict[CellKey, int] = {}
+        for row in self.measurements:
+            taken[row.key] = taken.get(row.key, 0) + 1
+        return tuple(key for key in waiting if taken.get(key, 0) < self.looks.get(key, 0))
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing more to ask: a verdict was reached, or no candidate is left."""
+        return self.certificate.verdict is not Verdict.UNDECIDED or not self.candidates
+
+    @property
+    def spent_gpu_s(self) -> float:
+        """GPU-seconds of the measurements that were told."""
+        return self._spent_gpu_s
+
+    @property
+    def running(self) -> Server | None:
+        """The server that the last measurement left up."""
+        return server_of(self.instance.cell_by_key[self.measurements[-1].key]) if self.measurements else None
+
+    def ask(self) -> Experiment:
+        """The next measurement to make.
+
+        Raises:
+            UsageError: when the run is finished; the message says with which verdict.
+        """
+        if self.finished:
+            raise UsageError(
+                f"nothing to ask: the verdict is {self.certificate.verdict} and {len(self.candidates)} candidates are left"
+            )
+        costs = {
+            key: cost_gpu_s(self.instance, self.instance.cell_by_key[key], self.running) for key in self.candidates
+        }
+        situation = Situation(
+            self.envelope, self.certificate, self.candidates, costs, len(self.measurements), self.seed
+        )
+        choice = self.policy.choose(situation)
+        return Experiment(choice.key, choice.reason, costs[choice.key], choice.scores)
+
+    def tell(self, *rows: Measurement) -> Sieve:
+        """The state after these rows; a row (cell and seed) that was told before changes nothing.
+
+        Raises:
+            UsageError: when a row is of a cell that the instance does not have.
+        """
+        told = {(row.key, row.seed) for row in self.measurements}
+        fresh: list[Measurement] = []
+        spent, running = self._spent_gpu_s, self.running
+        for row in rows:
+            cell = self.instance.cell_by_key.get(row.key)
+            if cell is None:
+                raise UsageError(f"told of {row.key}, which is no cell of {self.instance.name}")
+            if (row.key, row.seed) not in told:
+                told.add((row.key, row.seed))
+                fresh.append(row)
+                spent += row.cost_gpu_s if row.cost_gpu_s is not None else cost_gpu_s(self.instance, cell, running)
+                running = server_of(cell)
+        return replace(self, measurements=(*self.measurements, *fresh), _spent_gpu_s=spent) if fresh else self
