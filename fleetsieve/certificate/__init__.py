@@ -1,6 +1,26 @@
-"""The certificate: the gap and its proof, the verdict, its document, and its check from the files alone."""
+"""The certificate: the gap and its proof, the verdict, its words, its document, and its check from the files alone."""
 
 from fleetsieve.certificate.certify import Certificate, Verdict, certify
+from fleetsieve.certificate.check import check
+from fleetsieve.certificate.document import certificate_document, gap_document, key_document, plan_document
 from fleetsieve.certificate.gap import Gap, Lower, Upper, frontier_gap
+from fleetsieve.certificate.sentence import change, placement, rests_on, verdict_sentence
 
-__all__ = ["Certificate", "Gap", "Lower", "Upper", "Verdict", "certify", "frontier_gap"]
+__all__ = [
+    "Certificate",
+    "Gap",
+    "Lower",
+    "Upper",
+    "Verdict",
+    "certificate_document",
+    "certify",
+    "change",
+    "check",
+    "frontier_gap",
+    "gap_document",
+    "key_document",
+    "placement",
+    "plan_document",
+    "rests_on",
+    "verdict_sentence",
+]

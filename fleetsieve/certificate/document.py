@@ -1,0 +1,150 @@
+"""A certificate and its plans as JSON documents: what is stored, printed with --json and checked again later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from fleetsieve.allocation import Allocation, ClassAllocation
+from fleetsieve.certificate.certify import Certificate
+from fleetsieve.certificate.gap import Gap
+from fleetsieve.certificate.sentence import rests_on, verdict_sentence
+from fleetsieve.envelope import Envelope
+from fleetsieve.instance import TAIL_METRICS, CellKey
+from fleetsieve.interval import Interval
+
+Document = dict[str, Any]
+
+
+def certificate_document(
+    certificate: Certificate, digests: Mapping[str, str] | None = None, explanation: str = ""
+) -> Document:
+    """The certificate as JSON values; no infinity and no NaN is in it (a bound that was not proven is null).
+
+    `digests` are the SHA-256 of the files that it speaks of; `explanation` goes after the verdict's sentence.
+    """
+    c = certificate
+    sentence = verdict_sentence(c)
+    return {
+        "schema_version": 1,
+        "instance": c.envelope.instance.name,
+        "verdict": str(c.verdict),
+        "epsilon": c.epsilon,
+        "eta": c.eta,
+        "gap": gap_document(c.gap),
+        "conservative": plan_document(c.conservative, c.envelope),
+        "optimistic": plan_document(c.optimistic, c.envelope) if c.optimistic is not None else None,
+        "assumptions": [{"name": a.name, "statement": a.describe()} for a in c.envelope.in_force],
+        "explanation": f"{sentence} {explanation}".strip(),
+        "dropped": [
+            {"assumption": d.assumption, "arm": str(d.arm), "quantity": d.quantity, "rows": [key_document(k) for k in d.rows],
+             "reason": d.text}
+            for d in c.envelope.contradictions
+        ],
+        "lower": {
+            "shortfall": c.lower.shortfall, "best_min_fulfilment": c.lower.best_min_fulfilment,
+            "min_fulfilment": c.lower.min_fulfilment, "goodput_rps": c.lower.goodput_rps,
+        },
+        "upper": {
+            "shortfall": c.upper.shortfall, "min_fulfilment": c.upper.min_fulfilment, "goodput_rps": c.upper.goodput_rps,
+        },
+        "unservable": list(c.unservable),
+        "open_classes": list(c.open_classes),
+        "blocking": c.blocking,
+        "settling": [key_document(key) for key in c.settling],
+        "rests_on": list(rests_on(c)),
+        "confidence": c.envelope.instance.certificate.confidence,
+        "engine": c.engine,
+        "rows": rows_document(c.envelope),
+        "files": dict(digests or {}),
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def gap_document(gap: Gap) -> Document:
+    """The stage gaps; null where a bound was not proven."""
+    return {
+        "shortfall": finite(gap.shortfall),
+        "min_fulfilment": finite(gap.min_fulfilment),
+        "goodput": finite(gap.goodput),
+    }
+
+
+def plan_document(plan: Allocation, envelope: Envelope) -> Document:
+    """A plan: totals, unservable classes and one entry per class (replicas 0, tp and load null when it is not served)."""
+    return {
+        "min_fulfilment": plan.min_fulfilment,
+        "goodput_rps": plan.goodput_rps,
+        "shortfall": plan.shortfall,
+        "gpus_used": plan.gpus_used,
+        "unservable": list(envelope.unservable),
+        "classes": [_class_document(got, envelope) for got in plan.classes],
+    }
+
+
+def _class_document(got: ClassAllocation, envelope: Envelope) -> Document:
+    name = got.configuration.name if got.configuration is not None else None
+    key = name if isinstance(name, CellKey) else None
+    entry: Document = {
+        "class": got.class_name,
+        "tp": key.tp if key else None,
+        "load": key.load if key else None,
+        "pool": key.pool if key else None,
+        "replicas": got.replicas,
+        "gpus": got.gpus,
+        "served_rps": got.served_rps,
+        "demand_rps": got.demand_rps,
+        "fulfilment": got.fulfilment,
+        "utilisation": got.utilisation,
+        "tails": {},
+    }
+    if key is not None:
+        b, slo = envelope[key], envelope.instance.class_by_name[got.class_name].slo
+        entry["tails"] = {
+            f"{m}_p99_s": {**_interval(b.tails_s[m]), "slo": limit}
+            for m in TAIL_METRICS
+            if (limit := slo.limit_s(m)) is not None
+        }
+    return entry
+
+
+def rows_document(envelope: Envelope) -> list[Document]:
+    """The measured rows that the certificate used, in the order of the cells' names and of the looks."""
+    return [
+        {**key_document(key), "seed": row.seed, "status": str(row.status), "line": row.line}
+        for own in envelope.classes.values()
+        for key in sorted(own.view.known)
+        for row in own.view.known[key].rows
+    ]
+
+
+def key_document(key: CellKey) -> Document:
+    """A cell's key."""
+    return {"class": key.class_name, "tp": key.tp, "load": key.load, "pool": key.pool}
+
+
+def key_of(document: Mapping[str, Any]) -> CellKey:
+    """The key in a document made by `key_document` (or in a plan's class entry)."""
+    return CellKey(document["class"], int(document["tp"]), document["load"], document["pool"])
+
+
+def _interval(interval: Interval) -> Document:
+    return {"lo": finite(interval.lo), "hi": finite(interval.hi)}
+
+
+def finite(value: float) -> float | None:
+    """The value, or None (null) when it is infinite."""
+    return value if math.isfinite(value) else None
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed a certificate."""
+    told = {}
+    for name in ("fleetsieve", "pyomo", "highspy", "numpy"):
+        try:
+            told[name] = version(name)
+        except PackageNotFoundError:
+            told[name] = "unknown"
+    return told
