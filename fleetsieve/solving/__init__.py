@@ -1,6 +1,6 @@
 """The fleet decision solved: the only package that touches Pyomo's solver interface and HiGHS."""
 
-from fleetsieve.solving.highs import highs_version, ready, self_test
+from fleetsieve.solving.highs import highs_version, ready, self_test, threads_in_use
 from fleetsieve.solving.milp import Milp
 from fleetsieve.solving.requirements import Need, Shortage, optimise_fewest_gpus, optimise_shortage
 
@@ -13,4 +13,5 @@ __all__ = [
     "optimise_shortage",
     "ready",
     "self_test",
+    "threads_in_use",
 ]

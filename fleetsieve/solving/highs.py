@@ -17,13 +17,16 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-import highspy
-import pyomo.environ as pyo
-from pyomo.common.timing import HierarchicalTimer
-from pyomo.contrib.solver.common.results import Results, TerminationCondition
-from pyomo.contrib.solver.solvers.highs import Highs
-
 from fleetsieve.errors import SolveFailed, SolverMissing
+
+try:
+    import highspy
+    import pyomo.environ as pyo
+    from pyomo.common.timing import HierarchicalTimer
+    from pyomo.contrib.solver.common.results import Results, TerminationCondition
+    from pyomo.contrib.solver.solvers.highs import Highs
+except ImportError as missing:
+    raise SolverMissing(f"{missing.name} is not installed", "pip install 'highspy>=1.15' 'pyomo>=6.10'") from missing
 
 OLDEST_HIGHS = (1, 15)
 """highspy 1.14.0 returns wrong optima marked optimal."""
@@ -88,8 +91,11 @@ def set_options(solver: Any, options: Mapping[str, bool | int | float | str]) ->
 
 
 def highs_version() -> str:
-    """The version of HiGHS that highspy brings, such as "1.16.0"; read without a solver, whose first one prints a banner."""
-    return ".".join(map(str, Highs.version(None)))
+    """The version of HiGHS that highspy brings, such as "1.16.0"; read without a solver, whose first one prints a banner.
+
+    A highspy without these constants is older than any that is accepted, and reads "0.0.0".
+    """
+    return ".".join(str(getattr(highspy, f"HIGHS_VERSION_{part}", 0)) for part in ("MAJOR", "MINOR", "PATCH"))
 
 
 class _QuietHighs(Highs):  # type: ignore[misc]
@@ -227,3 +233,16 @@ def self_test() -> str:
         return f"status {condition.name}, objective {found} instead of 13.2"
     bound = results.objective_bound
     return "" if bound is not None and abs(bound - 13.2) <= 1e-6 else f"dual bound {bound} instead of 13.2"
+
+
+def threads_in_use() -> int:
+    """The number of threads that HiGHS solves on, as its option reads after a solve that worked.
+
+    Raises:
+        SolverMissing: when HiGHS is absent, too old or fails its self-test.
+    """
+    ready()
+    m = pyo.ConcreteModel()
+    m.n = pyo.Var(domain=pyo.Binary)
+    m.room = pyo.Constraint(expr=2 * m.n <= 1)
+    return int(_session_highs(m, OPTIONS)._solver_model.getOptionValue("threads")[1])

@@ -75,6 +75,10 @@ class FleetProblem:
             _finite(f"priority of class {c.name}", c.priority)
             if c.floor is not None and not 0.0 <= c.floor <= 1.0:
                 raise ValueError(f"floor of class {c.name} is {c.floor}, not a fraction in [0, 1]")
+        for p in self.pools:
+            _finite(f"price_per_gpu_h of pool {p.name}", p.price_per_gpu_h)
+            if p.gpus < 0 or (p.gpus_per_node is not None and p.gpus_per_node < 1):
+                raise ValueError(f"pool {p.name} has {p.gpus} GPUs in nodes of {p.gpus_per_node}")
         classes, pools = {c.name for c in self.classes}, {p.name for p in self.pools}
         for q in self.configurations:
             _finite(f"capacity_rps of {q.name}", q.capacity_rps)

@@ -1,0 +1,61 @@
+"""Why critical floors cannot be met, in one sentence with numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fleetsieve_models.problem import FleetProblem
+
+from fleetsieve.allocation import tolerance
+from fleetsieve.interval import lower_text
+from fleetsieve.solving import Shortage, optimise_shortage
+
+
+def explain(problem: FleetProblem) -> str:
+    """Why the floors of the most optimistic realisation are missed: classes without a configuration, GPUs, requests/s.
+
+    Takes the optimistic problem. Gives, for instance, "short by 3 GPUs; code lacks 2.1 requests/s": the GPUs to add so
+    that every floor can be met, and what critical classes lack at least with the GPUs there are (rounded down, so that it
+    stays true). A class that no number of GPUs helps is named first.
+
+    Raises:
+        SolverMissing: when HiGHS is absent, too old or fails its self-test.
+        SolveFailed: when the question was not solved to optimality.
+    """
+    return sentence(optimise_shortage(problem), several_pools=len(problem.pools) > 1)
+
+
+def sentence(shortage: Shortage, *, several_pools: bool = False) -> str:
+    """A shortage in words; pools are named where there are several.
+
+    >>> sentence(Shortage({"default": 3}, {"code": 2.15}, ()))
+    'short by 3 GPUs; code lacks 2.1 requests/s'
+    >>> sentence(Shortage({}, {}, ("chat",)))
+    'chat has no configuration that meets its SLO'
+    """
+    parts = []
+    if len(shortage.unservable) == 1:
+        parts.append(f"{shortage.unservable[0]} has no configuration that meets its SLO")
+    elif shortage.unservable:
+        parts.append(f"{_listed(shortage.unservable)} have no configuration that meets their SLOs")
+    if shortage.gpus:
+        counts = [
+            f"{count} GPU{'s' if count != 1 else ''}{f' on {pool}' if several_pools else ''}"
+            for pool, count in shortage.gpus.items()
+        ]
+        parts.append(f"short by {_listed(counts)}")
+    if shortage.lacking_rps:
+        lacks = [f"{name} lacks {_rate(rate)} requests/s" for name, rate in shortage.lacking_rps.items()]
+        parts.append(_listed(lacks))
+    return "; ".join(parts) or "every critical floor can be met"
+
+
+def _rate(rate_rps: float) -> str:
+    """A rate rounded down to two significant digits or one decimal, whichever says more."""
+    known = rate_rps + tolerance(rate_rps)
+    return lower_text(known, max(1, 1 - math.floor(math.log10(known))))
+
+
+def _listed(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
