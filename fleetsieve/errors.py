@@ -39,7 +39,8 @@ class Fault:
 
     `line` is 1-based and counts the header as line 1; 0 means the file as a whole. `column` is the column's name, or ""
     where the fault concerns the whole line. `severity` is "error" (the file cannot be used) or "suspicion" (it can, but
-    a value looks as if it were in another unit).
+    a value looks as if it were in another unit). `count` is how many faults this one stands for: more than 1 only where a
+    file has too many of one kind to print.
     """
 
     file: str
@@ -47,6 +48,7 @@ class Fault:
     column: str
     message: str
     severity: str = "error"
+    count: int = 1
 
     def __str__(self) -> str:
         place = self.file
@@ -64,8 +66,10 @@ class InputError(FleetSieveError):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
-        count = len(self.faults)
-        super().__init__("\n".join([f"{count} fault{'s' if count != 1 else ''}:", *(f"  {fault}" for fault in faults)]))
+        count = sum(fault.count for fault in self.faults)
+        super().__init__(
+            "\n".join([f"{count:,} fault{'s' if count != 1 else ''}:", *(f"  {fault}" for fault in faults)])
+        )
 
 
 class SolverMissing(FleetSieveError):

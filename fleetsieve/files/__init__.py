@@ -1,0 +1,18 @@
+"""Instance folders on disk <-> the objects of `fleetsieve.instance`; every fault of all files is told at once."""
+
+from fleetsieve.files.bundled import bundled_names, resolve
+from fleetsieve.files.csv_writing import measurement_header, measurement_row
+from fleetsieve.files.folder import Folder, read_instance, read_measurements
+from fleetsieve.files.writing import replace_file, write_instance
+
+__all__ = [
+    "Folder",
+    "bundled_names",
+    "measurement_header",
+    "measurement_row",
+    "read_instance",
+    "read_measurements",
+    "replace_file",
+    "resolve",
+    "write_instance",
+]

@@ -1,0 +1,179 @@
+"""cells.csv -> cells: which (class, TP, load) exist, on which pool, in which order of load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from fleetsieve.files.classes import ClassesFile
+from fleetsieve.files.faults import FaultList, close_match, listed
+from fleetsieve.files.schema import CELLS, FLAG_WORDS, number_text
+from fleetsieve.files.table import Table, optional, read_table
+from fleetsieve.instance import DEFAULT_POOL, ArmKey, Cell, CellKey, LoadKind, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class CellsFile:
+    """What cells.csv states. `keys` are the distinct keys in file order; `complete` says that none is missing.
+
+    `cells` is empty when the file has a fault.
+    """
+
+    cells: tuple[Cell, ...] = ()
+    keys: tuple[CellKey, ...] = ()
+    complete: bool = False
+
+
+class _Row(NamedTuple):
+    line: int
+    key: CellKey
+    kind: str
+    offered: float
+    gpus: float
+
+
+def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, faults: FaultList) -> CellsFile:
+    """The cells of the file at `path`, checked against the classes and the GPU pools (None: not known)."""
+    table = read_table(path, CELLS, faults)
+    if table is None:
+        return CellsFile()
+    if not len(table):
+        if not faults.errors:
+            faults.add(0, "", "no rows", "the file has a header and no row; write one row for each cell")
+        return CellsFile()
+    rows = list(_rows(table))
+    seen: dict[CellKey, int] = {}
+    for row in rows:
+        if _complete(row.key) and seen.setdefault(row.key, row.line) != row.line:
+            message = f"cell {row.key} stands on line {seen[row.key]} too; keep one row"
+            faults.add(row.line, "load", "duplicate cell", message)
+    if classes.complete and classes.lines is not None:
+        for row in rows:
+            if row.key.class_name and row.key.class_name not in classes.lines:
+                faults.add(row.line, "class", "unknown class", unknown_class(row.key.class_name, classes.lines))
+        _suspect_without_cells(classes, rows, faults)
+    _check_multiples(rows, faults)
+    if pools is not None:
+        _check_pools(rows, {pool.name: pool for pool in pools}, faults)
+    _check_arms(rows, faults)
+    keys = tuple(dict.fromkeys(row.key for row in rows if _complete(row.key)))
+    complete = not faults.has_errors_in(("", "class", "tp", "load", "pool"))
+    return CellsFile(() if faults.errors else _cells(table, rows), keys, complete)
+
+
+def unknown_class(name: str, known: Mapping[str, int]) -> str:
+    """What to say of a class that classes.csv does not have."""
+    return f"class {name!r} is not in classes.csv" + (close_match(name, known) or f"; it has {listed(known)}")
+
+
+def unknown_pool(name: str, known: Mapping[str, Pool]) -> str:
+    """What to say of a pool that instance.toml does not have."""
+    if name == DEFAULT_POOL:
+        return f"no pool is named here, and the fleet has no pool {name!r}; write one of {listed(known)} in column pool"
+    return f"pool {name!r} is not in instance.toml" + (close_match(name, known) or f"; it has {listed(known)}")
+
+
+def _rows(table: Table) -> Iterator[_Row]:
+    numbers = table.numbers
+    for line, name, tp, load, pool, kind, offered, gpus in zip(
+        table.lines.tolist(),
+        table.text["class"],
+        numbers["tp"].tolist(),
+        table.text["load"],
+        table.text["pool"],
+        table.text["load_kind"],
+        numbers["offered"].tolist(),
+        numbers["gpus"].tolist(),
+        strict=True,
+    ):
+        key = CellKey(name, 0 if math.isnan(tp) else int(tp), load, pool or DEFAULT_POOL)
+        yield _Row(line, key, kind, offered, gpus)
+
+
+def _complete(key: CellKey) -> bool:
+    """Whether no part of the key was faulty."""
+    return bool(key.class_name and key.tp and key.load)
+
+
+def _check_multiples(rows: Sequence[_Row], faults: FaultList) -> None:
+    for row in rows:
+        if row.key.tp and row.gpus % row.key.tp > 0:  # False where gpus is absent (NaN)
+            message = f"{int(row.gpus)} is no multiple of tp {row.key.tp}; gpus per replica = tp x pp"
+            faults.add(row.line, "gpus", "no multiple of tp", message)
+
+
+def _check_pools(rows: Sequence[_Row], pools: Mapping[str, Pool], faults: FaultList) -> None:
+    for row in rows:
+        tp, gpus = row.key.tp, row.gpus
+        pool = pools.get(row.key.pool)
+        if pool is None:
+            faults.add(row.line, "pool", "unknown pool", unknown_pool(row.key.pool, pools))
+            continue
+        where = "" if pool.name == DEFAULT_POOL else f" of pool {pool.name!r}"
+        if pool.gpus_per_node is not None and tp > pool.gpus_per_node:
+            message = (
+                f"tp {tp} needs more GPUs than a node{where} has ({pool.gpus_per_node}); a replica lives on one node"
+            )
+            faults.add(row.line, "tp", "more than a node", message)
+        elif pool.gpus and tp > pool.gpus:
+            faults.add(
+                row.line, "tp", "more than the pool", f"tp {tp} needs more GPUs than the fleet{where} has ({pool.gpus})"
+            )
+        elif pool.gpus_per_node is not None and gpus > pool.gpus_per_node:
+            message = (
+                f"{int(gpus)} is more GPUs than a node{where} has ({pool.gpus_per_node}); a replica lives on one node"
+            )
+            faults.add(row.line, "gpus", "more than a node", message)
+        elif pool.gpus and gpus > pool.gpus:
+            faults.add(
+                row.line,
+                "gpus",
+                "more than the pool",
+                f"{int(gpus)} is more GPUs than the fleet{where} has ({pool.gpus})",
+            )
+
+
+def _check_arms(rows: Sequence[_Row], faults: FaultList) -> None:
+    """One load kind in an arm, and the offered load strictly increasing down the file."""
+    first: dict[ArmKey, _Row] = {}
+    last: dict[ArmKey, _Row] = {}
+    for row in rows:
+        if not (row.key.class_name and row.key.tp):
+            continue
+        arm = ArmKey(row.key.class_name, row.key.tp, row.key.pool)
+        if row.kind and first.setdefault(arm, row).kind != row.kind:
+            message = f"{row.kind!r}, but line {first[arm].line} has {first[arm].kind!r}; an arm ({arm}) has one kind"
+            faults.add(row.line, "load_kind", "two load kinds", message)
+        if math.isnan(row.offered):
+            continue
+        before = last.get(arm)
+        if before is not None and row.offered <= before.offered:
+            message = (
+                f"{number_text(row.offered)} does not exceed {number_text(before.offered)} of line {before.line}; "
+                f"in an arm ({arm}) the offered load increases from row to row"
+            )
+            faults.add(row.line, "offered", "unordered ladder", message)
+        last[arm] = row
+
+
+def _suspect_without_cells(classes: ClassesFile, rows: Sequence[_Row], faults: FaultList) -> None:
+    used = {row.key.class_name for row in rows}
+    for name in classes.lines or {}:
+        if name not in used:
+            faults.suspect(0, "class", "class without cells", f"class {name!r} has no cell, so no plan can serve it")
+
+
+def _cells(table: Table, rows: Sequence[_Row]) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(row.key, int(row.gpus), LoadKind(row.kind), offered, cost, FLAG_WORDS[excluded])
+        for row, offered, cost, excluded in zip(
+            rows,
+            optional(table.numbers["offered"]),
+            optional(table.numbers["cost_gpu_s"]),
+            table.text["excluded"],
+            strict=True,
+        )
+    )

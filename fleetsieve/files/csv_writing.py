@@ -1,0 +1,136 @@
+"""Classes, cells and measurements -> CSV text that reads back to equal objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleetsieve.errors import UsageError
+from fleetsieve.files.schema import BOUNDED, CELLS, CLASSES, MEASUREMENTS, bound_names
+from fleetsieve.instance import DEFAULT_POOL, Cell, Measurement, WorkloadClass
+
+
+def measurement_header() -> str:
+    """The first line of measurements.csv, without its line end."""
+    return _header(MEASUREMENTS_WRITTEN)
+
+
+def measurement_row(measurement: Measurement) -> str:
+    """One row of measurements.csv, without its line end: append it below `measurement_header()`.
+
+    Seconds, requests/s, fractions and GPU-seconds are written to the last digit, so that the row reads back to an equal
+    measurement; absent values are empty fields. A row spans several lines when a text in it does.
+
+    Raises:
+        UsageError: when a text cannot be written in UTF-8 or holds a NUL.
+    """
+    values: dict[str, object] = {
+        "class": measurement.key.class_name,
+        "tp": measurement.key.tp,
+        "load": measurement.key.load,
+        "pool": _pool(measurement.key.pool),
+        "seed": measurement.seed,
+        "status": measurement.status.value,
+        "requests": measurement.requests,
+        "ttft_p50_s": measurement.ttft_p50_s,
+        "e2e_p50_s": measurement.e2e_p50_s,
+        "window_s": measurement.window_s,
+        "cost_gpu_s": measurement.cost_gpu_s,
+        "started_at": measurement.started_at,
+        "source": measurement.source,
+    }
+    for name in BOUNDED:
+        reading = getattr(measurement, name)
+        low, high = bound_names(name)
+        values |= {name: reading.value, low: reading.lo, high: reading.hi}
+    return _row(values[name] for name in MEASUREMENTS_WRITTEN)
+
+
+def measurements_text(measurements: Iterable[Measurement]) -> str:
+    """The whole of measurements.csv."""
+    return _lines([measurement_header(), *map(measurement_row, measurements)])
+
+
+def classes_text(classes: Iterable[WorkloadClass]) -> str:
+    """The whole of classes.csv."""
+    rows = (
+        _row(
+            (
+                c.name,
+                c.input_tokens,
+                c.output_tokens,
+                c.demand_rps,
+                c.priority,
+                c.floor_rps,
+                c.slo.max_ttft_p99_s,
+                c.slo.max_e2e_p99_s,
+                c.slo.max_tpot_p99_s,
+                c.slo.min_success,
+            )
+        )
+        for c in classes
+    )
+    return _lines([_header(column.name for column in CLASSES), *rows])
+
+
+def cells_text(cells: Iterable[Cell]) -> str:
+    """The whole of cells.csv."""
+    rows = (
+        _row(
+            (
+                cell.key.class_name,
+                cell.key.tp,
+                cell.key.load,
+                _pool(cell.key.pool),
+                cell.load_kind.value,
+                cell.offered,
+                cell.gpus,
+                cell.cost_gpu_s,
+                "true" if cell.excluded else "",
+            )
+        )
+        for cell in cells
+    )
+    return _lines([_header(column.name for column in CELLS), *rows])
+
+
+MEASUREMENTS_WRITTEN = tuple(column.name for column in MEASUREMENTS)
+"""The columns that are written: all that are known."""
+
+
+def _pool(name: str) -> str:
+    return "" if name == DEFAULT_POOL else name
+
+
+def _header(names: Iterable[str]) -> str:
+    return ",".join(names)
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _row(values: Iterable[object]) -> str:
+    return ",".join(map(_field, values))
+
+
+def _field(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if not isinstance(value, str):
+        return str(value)
+    if "\0" in value or not _encodes(value):
+        raise UsageError(f"the text {value!r} cannot be written in a CSV file in UTF-8")
+    # A leading space would be passed over when the file is read, so it is quoted too.
+    if value[:1].isspace() or any(mark in value for mark in ',"\r\n'):
+        return '"' + value.replace('"', '""') + '"'
+    return value
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

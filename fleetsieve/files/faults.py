@@ -1,0 +1,100 @@
+"""The faults of one file, collected: all of them counted, and of each kind as many kept as a person will read."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fleetsieve.errors import Fault
+
+PRINTED_ERRORS = 50
+"""Errors of one (column, kind) that are told one by one; the rest are one line with their count."""
+
+PRINTED_SUSPICIONS = 5
+"""The same for suspicions: one wrong unit makes a whole column suspicious, and a few lines show it."""
+
+
+@dataclass(slots=True)
+class _Group:
+    told: list[Fault] = field(default_factory=list)
+    untold: int = 0
+
+
+class FaultList:
+    """Collects the faults of `file` as they are found.
+
+    A kind is a short phrase ("not a number"); faults of one column and kind beyond the printed number are only counted.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._groups: dict[tuple[str, str, str], _Group] = {}
+
+    def add(self, line: int, column: str, kind: str, message: str) -> None:
+        """One error at `line` (0: the file as a whole)."""
+        self._add("error", column, kind, [line], [message])
+
+    def suspect(self, line: int, column: str, kind: str, message: str) -> None:
+        """One suspicion at `line`."""
+        self._add("suspicion", column, kind, [line], [message])
+
+    def add_all(self, column: str, kind: str, lines: Sequence[int], messages: Iterable[str]) -> None:
+        """An error at each of `lines`; `messages` are taken one by one, and only for those that are printed."""
+        self._add("error", column, kind, lines, messages)
+
+    def suspect_all(self, column: str, kind: str, lines: Sequence[int], messages: Iterable[str]) -> None:
+        """A suspicion at each of `lines`, as `add_all`."""
+        self._add("suspicion", column, kind, lines, messages)
+
+    def _add(self, severity: str, column: str, kind: str, lines: Sequence[int], messages: Iterable[str]) -> None:
+        if not lines:
+            return
+        group = self._groups.setdefault((severity, column, kind), _Group())
+        limit = PRINTED_ERRORS if severity == "error" else PRINTED_SUSPICIONS
+        told = max(0, min(len(lines), limit - len(group.told)))
+        group.told += [
+            Fault(self.file, line, column, message, severity)
+            for line, message in zip(lines[:told], messages, strict=False)
+        ]
+        group.untold += len(lines) - told
+
+    @property
+    def errors(self) -> tuple[Fault, ...]:
+        """The errors in the order of their lines, then one line for each kind that has more than are printed."""
+        return self._ordered("error")
+
+    @property
+    def suspicions(self) -> tuple[Fault, ...]:
+        """The suspicions, in the same order."""
+        return self._ordered("suspicion")
+
+    def has_errors_in(self, columns: Iterable[str]) -> bool:
+        """Whether an error concerns one of `columns` ("" is a whole line or the whole file)."""
+        wanted = set(columns)
+        return any(severity == "error" and column in wanted for severity, column, _ in self._groups)
+
+    def _ordered(self, severity: str) -> tuple[Fault, ...]:
+        groups = {key: group for key, group in self._groups.items() if key[0] == severity}
+        told = sorted((fault for group in groups.values() for fault in group.told), key=lambda fault: fault.line)
+        more = [
+            Fault(self.file, 0, column, f"... and {group.untold:,} more of this kind ({kind})", severity, group.untold)
+            for (_, column, kind), group in groups.items()
+            if group.untold
+        ]
+        return (*told, *more)
+
+
+def close_match(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` with the known word closest to `word`, or an empty text when none is close."""
+    names = sorted(known)
+    by_case = {name.casefold(): name for name in names}
+    found = difflib.get_close_matches(word.strip().casefold(), by_case, n=1, cutoff=0.6)
+    return f"; did you mean {by_case[found[0]]!r}?" if found else ""
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """`a, b, c`, cut after `most` names with the number of those left out."""
+    words = [str(name) for name in names]
+    rest = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + rest

@@ -1,0 +1,100 @@
+"""An instance folder -> what it states, or every fault of all its files at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetsieve.errors import Fault, InputError
+from fleetsieve.files.bundled import resolve
+from fleetsieve.files.cells import read_cells
+from fleetsieve.files.classes import ClassesFile, read_classes
+from fleetsieve.files.faults import FaultList
+from fleetsieve.files.measurements import Known, read_rows
+from fleetsieve.files.settings import Settings, read_settings
+from fleetsieve.instance import Cell, Instance, Measurement, Pool
+
+INSTANCE, CLASSES, CELLS, MEASUREMENTS = "instance.toml", "classes.csv", "cells.csv", "measurements.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What an instance folder holds.
+
+    `suspicions` are values that can be, but look as if they were in another unit. `path` is the folder that was read.
+    """
+
+    instance: Instance
+    measurements: tuple[Measurement, ...]
+    suspicions: tuple[Fault, ...]
+    path: Path
+
+
+def read_instance(path: str | Path) -> Folder:
+    """The instance in the folder `path`, or the bundled instance of that name, with its measurements.
+
+    The folder holds instance.toml, classes.csv, cells.csv and, when something was measured, measurements.csv.
+
+    Raises:
+        InputError: with every fault of all four files, each with its file, line, column, value and remedy.
+        UsageError: when `path` is neither a folder nor the name of a bundled instance.
+    """
+    folder = resolve(path)
+    lists = {name: FaultList(str(folder / name)) for name in (INSTANCE, CLASSES, CELLS, MEASUREMENTS)}
+    settings = read_settings(folder / INSTANCE, lists[INSTANCE])
+    pools = _known_pools(settings, lists[INSTANCE])
+    classes = read_classes(folder / CLASSES, lists[CLASSES])
+    cells = read_cells(folder / CELLS, classes, pools, lists[CELLS])
+    measurements: tuple[Measurement, ...] = ()
+    if (folder / MEASUREMENTS).exists():
+        known = Known(
+            cell_keys=cells.keys if cells.complete else None,
+            classes=classes.lines if classes.complete else None,
+            pools={pool.name: pool for pool in pools} if pools is not None else None,
+        )
+        fit = not lists[CLASSES].errors
+        by_name = {c.name: c for c in classes.classes} if fit else {}
+        measurements = read_rows(folder / MEASUREMENTS, known, cells.cells if fit else (), by_name, lists[MEASUREMENTS])
+    errors = [fault for faults in lists.values() for fault in faults.errors]
+    if errors:
+        raise InputError(errors)
+    suspicions = tuple(fault for faults in lists.values() for fault in faults.suspicions)
+    return Folder(_instance(settings, classes, cells.cells), measurements, suspicions, folder)
+
+
+def read_measurements(path: str | Path, instance: Instance) -> tuple[Measurement, ...]:
+    """The measurements in the file `path`, which has the format of measurements.csv, in the order of its rows.
+
+    A run's hidden replay.csv is such a file. Every row must be of a cell of `instance`; a header alone is no measurement.
+
+    Raises:
+        InputError: with every fault of the file.
+    """
+    faults = FaultList(str(path))
+    pools = {pool.name: pool for pool in instance.fleet.pools}
+    known = Known(tuple(cell.key for cell in instance.cells), instance.class_by_name, pools)
+    measurements = read_rows(Path(path), known, instance.cells, instance.class_by_name, faults)
+    if faults.errors:
+        raise InputError(faults.errors)
+    return measurements
+
+
+def _known_pools(settings: Settings, faults: FaultList) -> tuple[Pool, ...] | None:
+    """The pools, when no fault of instance.toml can have hidden one."""
+    hidden = faults.has_errors_in(("", "fleet", "fleet.pools", "fleet.pools.name"))
+    return None if hidden else settings.pools
+
+
+def _instance(settings: Settings, classes: ClassesFile, cells: tuple[Cell, ...]) -> Instance:
+    return Instance(
+        name=settings.name,
+        fleet=settings.fleet,
+        classes=classes.classes,
+        cells=cells,
+        source=settings.source,
+        facts=settings.facts,
+        certificate=settings.certificate,
+        measure=settings.measure,
+        assumptions=settings.assumptions,
+        noise=settings.noise,
+    )

@@ -1,0 +1,225 @@
+"""measurements.csv -> measurements. The file may have a million rows, so checks run on whole columns."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fleetsieve.files.cells import unknown_class, unknown_pool
+from fleetsieve.files.faults import FaultList, close_match, listed
+from fleetsieve.files.plausibility import suspect_measurements
+from fleetsieve.files.schema import BOUNDED, MEASUREMENTS, bound_names, number_text
+from fleetsieve.files.table import Table, optional, read_table
+from fleetsieve.instance import (
+    DEFAULT_POOL,
+    NOTHING_READ,
+    Cell,
+    CellKey,
+    Measurement,
+    Pool,
+    Reading,
+    Status,
+    WorkloadClass,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+FAULTY = -1
+"""The place of a key that has a faulty part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a row may name. None: not known, because the file that says it has faults of its own."""
+
+    cell_keys: tuple[CellKey, ...] | None
+    classes: Mapping[str, Any] | None
+    pools: Mapping[str, Pool] | None
+
+
+def read_rows(
+    path: Path, known: Known, cells: Sequence[Cell], classes: Mapping[str, WorkloadClass], faults: FaultList
+) -> tuple[Measurement, ...]:
+    """The measurements of the file at `path`, in the order of its rows; its faults are added to `faults`.
+
+    `cells` (in the order of `known.cell_keys`) and `classes` serve the suspicions; without them there are none. With an
+    error in `faults` the answer is empty.
+    """
+    table = read_table(path, MEASUREMENTS, faults)
+    if table is None or not len(table):
+        return ()
+    places, keys = _places(table, known.cell_keys or ())
+    _check_keys(table, places, keys, known, faults)
+    _check_repeats(table, places, keys, faults)
+    _check_bounds(table, faults)
+    suspect_measurements(table, places, cells, classes, faults)
+    return () if faults.errors else _measurements(table, [keys[place] for place in places.tolist()])
+
+
+def _places(table: Table, cell_keys: Sequence[CellKey]) -> tuple[NDArray[np.int64], list[CellKey]]:
+    """The place of each row's key in the list of keys: the cells' keys first, then those that are no cell's."""
+    import numpy as np
+
+    keys = list(cell_keys)
+    # A NamedTuple equals the plain tuple, and 4.0 equals 4: no key has to be built to be found.
+    known: dict[tuple[str, float, str, str], int] = {(*key,): place for place, key in enumerate(keys)}
+    pools = [pool or DEFAULT_POOL for pool in table.text["pool"]]
+    places = []
+    for key in zip(table.text["class"], table.numbers["tp"].tolist(), table.text["load"], pools, strict=True):
+        place = known.get(key)
+        if place is None:
+            name, tp, load, pool = key
+            place = FAULTY
+            if name and load and not math.isnan(tp):
+                place = known[key] = len(keys)
+                keys.append(CellKey(name, int(tp), load, pool))
+        places.append(place)
+    return np.array(places, dtype=np.int64), keys
+
+
+def _check_keys(
+    table: Table, places: NDArray[np.int64], keys: Sequence[CellKey], known: Known, faults: FaultList
+) -> None:
+    """Rows of a class, a pool or a cell that is not there: one fault a row, for the widest of the three."""
+    import numpy as np
+
+    wrong: dict[str, list[int]] = {"class": [], "pool": [], "load": []}
+    for place in range(len(known.cell_keys or ()), len(keys)):
+        key = keys[place]
+        if known.classes is not None and key.class_name not in known.classes:
+            wrong["class"].append(place)
+        elif known.pools is not None and key.pool not in known.pools:
+            wrong["pool"].append(place)
+        elif known.cell_keys is not None:
+            wrong["load"].append(place)
+    for column, wrong_places in wrong.items():
+        if not wrong_places:
+            continue
+        rows = np.flatnonzero(np.isin(places, wrong_places))
+
+        found = (keys[place] for place in places[rows].tolist())
+        kind = {"class": "unknown class", "pool": "unknown pool", "load": "not in cells.csv"}[column]
+        faults.add_all(column, kind, table.lines[rows].tolist(), (_unknown(column, key, known) for key in found))
+
+
+def _unknown(column: str, key: CellKey, known: Known) -> str:
+    if column == "class":
+        return unknown_class(key.class_name, known.classes or {})
+    if column == "pool":
+        return unknown_pool(key.pool, known.pools or {})
+    return _unknown_cell(key, known.cell_keys or ())
+
+
+def _unknown_cell(key: CellKey, cell_keys: Sequence[CellKey]) -> str:
+    loads = [cell.load for cell in cell_keys if cell._replace(load=key.load) == key]
+    if loads:
+        close = close_match(key.load, loads) or f"; it has {listed(loads)}"
+        return f"load {key.load!r} of {key.class_name} TP{key.tp} is not in cells.csv{close}"
+    degrees = sorted({cell.tp for cell in cell_keys if cell.class_name == key.class_name and cell.pool == key.pool})
+    has = f"{key.class_name} has tp {listed(degrees)}" if degrees else f"{key.class_name} has no cell on this pool"
+    return f"the cell {key} is not in cells.csv; {has}"
+
+
+def _check_repeats(table: Table, places: NDArray[np.int64], keys: Sequence[CellKey], faults: FaultList) -> None:
+    """Two rows of one cell with one seed: every row after the first is told with the first one's line."""
+    import numpy as np
+
+    seeds = table.numbers["seed"]
+    usable = places != FAULTY
+    if faults.has_errors_in(("seed",)):
+        usable &= ~np.isnan(seeds)
+    rows = np.flatnonzero(usable)
+    seeds = np.nan_to_num(seeds[rows])
+    order = np.lexsort((seeds, places[rows]))
+    sorted_places, sorted_seeds = places[rows][order], seeds[order]
+    same = np.zeros(len(order), dtype=bool)
+    same[1:] = (sorted_places[1:] == sorted_places[:-1]) & (sorted_seeds[1:] == sorted_seeds[:-1])
+    if not same.any():
+        return
+    first = np.maximum.accumulate(np.where(same, 0, np.arange(len(order))))
+    repeated = rows[order[same]]
+    originals = rows[order[first[same]]]
+    in_file = np.argsort(repeated)
+    repeated, originals = repeated[in_file], originals[in_file]
+
+    seed_of = np.nan_to_num(table.numbers["seed"])
+    messages = (
+        f"seed {int(seed_of[row])} of {keys[places[row]]} stands on line {table.lines[original]} too; "
+        "give each look at a cell its own seed"
+        for row, original in zip(repeated, originals, strict=True)
+    )
+    faults.add_all("seed", "repeated seed", table.lines[repeated].tolist(), messages)
+
+
+def _check_bounds(table: Table, faults: FaultList) -> None:
+    """lo <= value <= hi wherever two of them are given."""
+    for name in BOUNDED:
+        low_name, high_name = bound_names(name)
+        value, low, high = table.numbers[name], table.numbers[low_name], table.numbers[high_name]
+        crossed = low > high  # a comparison with NaN, an absent value, is False
+        _tell_order(table, crossed, low_name, low, "is above", high_name, high, faults)
+        _tell_order(table, (value < low) & ~crossed, name, value, "is below", low_name, low, faults)
+        _tell_order(table, (value > high) & ~crossed, name, value, "is above", high_name, high, faults)
+
+
+def _tell_order(
+    table: Table,
+    wrong: NDArray[np.bool_],
+    name: str,
+    values: NDArray[np.float64],
+    relation: str,
+    bound_name: str,
+    bounds: NDArray[np.float64],
+    faults: FaultList,
+) -> None:
+    if not wrong.any():
+        return
+    messages = (
+        f"{number_text(value)} {relation} {bound_name} {number_text(bound)}; a value lies between its bounds"
+        for value, bound in zip(values[wrong].tolist(), bounds[wrong].tolist(), strict=True)
+    )
+    faults.add_all(name, f"{relation} {bound_name}", table.lines[wrong].tolist(), messages)
+
+
+def _measurements(table: Table, keys: Sequence[CellKey]) -> tuple[Measurement, ...]:
+    numbers, text = table.numbers, table.text
+    columns: dict[str, Iterable[Any]] = {name: optional(numbers[name]) for name in numbers}
+    columns["seed"] = [0 if seed is None else int(seed) for seed in columns["seed"]]
+    columns["requests"] = [None if count is None else int(count) for count in columns["requests"]]
+    columns["status"] = map({status.value: status for status in Status}.__getitem__, text["status"])
+    columns |= {"key": keys, "line": table.lines.tolist(), "started_at": text["started_at"], "source": text["source"]}
+    for name in BOUNDED:
+        columns[name] = _readings(*(optional(numbers[part]) for part in (name, *bound_names(name))))
+    return tuple(_build(Measurement, len(table), {field.name: columns[field.name] for field in fields(Measurement)}))
+
+
+def _readings(
+    values: Sequence[float | None], lows: Sequence[float | None], highs: Sequence[float | None]
+) -> Iterable[Reading]:
+    if not any(number is not None for column in (values, lows, highs) for number in column):
+        return repeat(NOTHING_READ, len(values))
+    readings = _build(Reading, len(values), {"value": values, "lo": lows, "hi": highs})
+    return (
+        [NOTHING_READ if reading == NOTHING_READ else reading for reading in readings] if None in values else readings
+    )
+
+
+def _build(cls: type[T], count: int, columns: Mapping[str, Iterable[Any]]) -> list[T]:
+    """`count` frozen, slotted objects, filled slot by slot from columns.
+
+    Calling the class a million times takes several times longer than the rest of the reading: each field of a frozen
+    dataclass is set by a Python call. Setting one slot of all objects at a time stays inside the interpreter's C code.
+    """
+    objects: list[T] = list(map(object.__new__, repeat(cls, count)))
+    for name, column in columns.items():
+        set_slot: Callable[[T, Any], None] = cls.__dict__[name].__set__
+        deque(map(set_slot, objects, column), maxlen=0)
+    return objects

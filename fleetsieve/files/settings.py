@@ -1,0 +1,230 @@
+"""instance.toml -> the fleet, the facts and the settings, with every wrong key told by its line."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from fleetsieve.files import toml_schema as schema
+from fleetsieve.files.csv_rows import utf8_bytes
+from fleetsieve.files.faults import FaultList, close_match, listed
+from fleetsieve.files.schema import number_text
+from fleetsieve.files.toml_lines import Place, line_of, lines_of_keys
+from fleetsieve.files.toml_schema import Key, Type
+from fleetsieve.instance import DEFAULT_POOL, CertificateSettings, Facts, Fleet, MeasureSettings, Pool
+
+_AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What instance.toml states. Where it has faults, what is right is here and the rest has its default.
+
+    `pools` is None when the pools cannot be told; a pool whose gpus are faulty has 0.
+    """
+
+    name: str = ""
+    source: str = ""
+    max_utilisation: float = 1.0
+    pools: tuple[Pool, ...] | None = None
+    facts: Facts = field(default_factory=Facts)
+    certificate: CertificateSettings = field(default_factory=CertificateSettings)
+    measure: MeasureSettings = field(default_factory=MeasureSettings)
+    assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=lambda: MappingProxyType({}))
+    noise: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet; only for settings without faults."""
+        return Fleet(self.pools or (), self.max_utilisation)
+
+
+def read_settings(path: Path, faults: FaultList) -> Settings:
+    """What instance.toml at `path` states; its faults are added to `faults`."""
+    data = utf8_bytes(path, faults)
+    if data is None:
+        return Settings()
+    text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        at = _AT_LINE.search(message)
+        line = int(at[1]) if at else text.rstrip().count("\n") + 1
+        where = f" (character {at[2]} of the line)" if at else ""
+        faults.add(line, "", "syntax", f"this is no TOML: {_AT_LINE.sub('', message)}{where}")
+        return Settings()
+    return _Reader(content, lines_of_keys(text), faults).settings()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    content: Mapping[str, Any]
+    lines: Mapping[Place, int]
+    faults: FaultList
+
+    def settings(self) -> Settings:
+        self.refuse_unknown((), self.content, [*schema.TOP, *schema.SECTIONS])
+        top = self.values((), self.content, schema.TOP)
+        version = top.get("schema_version", schema.SCHEMA_VERSION)
+        if version != schema.SCHEMA_VERSION:
+            self.tell(
+                ("schema_version",), "version", f"schema_version {version} is unknown; write {schema.SCHEMA_VERSION}"
+            )
+        if top.get("name", "x") == "":
+            self.tell(("name",), "empty field", "name is empty; write the name of the instance")
+        max_utilisation, pools = self.fleet()
+        measure = MeasureSettings(**self.section("measure", schema.MEASURE))
+        if measure.max_window_s is not None and measure.max_window_s < measure.window_s:
+            message = f"max_window_s {measure.max_window_s:g} is less than window_s {measure.window_s:g}"
+            self.tell(("measure", "max_window_s"), "out of range", message)
+        return Settings(
+            name=top.get("name", ""),
+            source=top.get("source", ""),
+            max_utilisation=max_utilisation,
+            pools=pools,
+            facts=Facts(**self.section("facts", schema.FACTS)),
+            certificate=CertificateSettings(**self.section("certificate", schema.CERTIFICATE)),
+            measure=measure,
+            assumptions=self.assumptions(),
+            noise=MappingProxyType(self.section("noise", schema.NOISE)),
+        )
+
+    def fleet(self) -> tuple[float, tuple[Pool, ...] | None]:
+        fleet = self.table("fleet")
+        if fleet is None:
+            self.tell(("fleet",), "missing section", "the section [fleet] is missing; write [fleet] with gpus = ...")
+            return 1.0, None
+        self.refuse_unknown(("fleet",), fleet, [*schema.FLEET, *schema.FLEET_WITHOUT_POOLS, "pools"])
+        shared = self.values(("fleet",), fleet, schema.FLEET)
+        pools: list[Pool] = []
+        if "pools" not in fleet:
+            pools.append(self.pool(("fleet",), fleet, schema.FLEET_WITHOUT_POOLS))
+            return shared.get("max_utilisation", 1.0), tuple(pools)
+        for name in (name for name in schema.FLEET_WITHOUT_POOLS if name in fleet):
+            message = f"[fleet] {name} and [[fleet.pools]] exclude each other; write {name} in each pool"
+            self.tell(("fleet", name), "two fleets", message)
+        tables = fleet["pools"]
+        if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+            self.tell(
+                ("fleet", "pools"), "wrong type", "pools must be tables; write [[fleet.pools]] once for each pool"
+            )
+            return shared.get("max_utilisation", 1.0), None
+        for number, table in enumerate(tables):
+            place: Place = ("fleet", "pools", number)
+            self.refuse_unknown(place, table, schema.POOL)
+            pool = self.pool(place, table, schema.POOL)
+            if "name" in table and pool.name == "":
+                self.tell((*place, "name"), "empty field", "name is empty; write the name of the pool")
+            if pool.name and pool.name in {other.name for other in pools}:
+                self.tell(
+                    (*place, "name"), "duplicate pool", f"a second pool is called {pool.name!r}; names must differ"
+                )
+            pools.append(pool)
+        return shared.get("max_utilisation", 1.0), tuple(pools)
+
+    def pool(self, place: Place, table: Mapping[str, Any], keys: Mapping[str, Key]) -> Pool:
+        values: dict[str, Any] = {"name": "" if "name" in keys else DEFAULT_POOL, "gpus": 0}
+        return Pool(**(values | self.values(place, table, keys)))
+
+    def assumptions(self) -> Mapping[str, Mapping[str, float | bool]]:
+        section = self.table("assumptions") or {}
+        self.refuse_unknown(("assumptions",), section, list(schema.ASSUMPTIONS))
+        read: dict[str, Mapping[str, float | bool]] = {}
+        for name in (name for name in schema.ASSUMPTIONS if name in section):
+            place, value = ("assumptions", name), section[name]
+            keys = {"enabled": Key(Type.FLAG)} | {number: Key(Type.NUMBER) for number in schema.ASSUMPTIONS[name]}
+            if isinstance(value, bool):
+                read[name] = MappingProxyType({"enabled": value})
+            elif isinstance(value, dict):
+                self.refuse_unknown(place, value, keys)
+                read[name] = MappingProxyType(self.values(place, value, keys))
+            else:
+                remedy = f"write {name} = true, or {name} = {{ {', '.join(f'{key} = ...' for key in keys)} }}"
+                self.tell(place, "wrong type", f"{_shown(value)} is neither true, false nor an inline table; {remedy}")
+        return MappingProxyType(read)
+
+    def section(self, name: str, keys: Mapping[str, Key]) -> dict[str, Any]:
+        table = self.table(name) or {}
+        self.refuse_unknown((name,), table, keys)
+        return self.values((name,), table, keys)
+
+    def table(self, name: str) -> Mapping[str, Any] | None:
+        value = self.content.get(name)
+        if value is None or isinstance(value, dict):
+            return value
+        self.tell((name,), "wrong type", f"{name} is a section, not a value; write [{name}] on a line of its own")
+        return {}
+
+    def values(self, place: Place, table: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
+        """The values of `keys` that are there and right; the others are told."""
+        read: dict[str, Any] = {}
+        for name, key in keys.items():
+            if name not in table:
+                if key.required:
+                    self.tell(
+                        (*place, name), "missing key", f"the key {name!r} is missing; write {name} = ({key.remedy})"
+                    )
+                continue
+            kind, message = _fault(name, table[name], key)
+            if message:
+                self.tell((*place, name), kind, message)
+            else:
+                read[name] = float(table[name]) if key.type is Type.NUMBER else table[name]
+        return read
+
+    def refuse_unknown(self, place: Place, table: Mapping[str, Any], known: Sequence[str] | Mapping[str, Any]) -> None:
+        for name in table:
+            if name not in known:
+                what = "section" if not place and isinstance(table[name], dict) else "key"
+                names = f" ({_section(place) or 'here'} takes {listed(known, most=20)})"
+                self.tell(
+                    (*place, name), f"unknown {what}", f"unknown {what} {name!r}{close_match(name, known)}{names}"
+                )
+
+    def tell(self, place: Place, kind: str, message: str) -> None:
+        column = ".".join(str(part) for part in place if not isinstance(part, int))
+        self.faults.add(line_of(self.lines, place), column, kind, message)
+
+
+def _fault(name: str, value: Any, key: Key) -> tuple[str, str]:
+    """The kind and message of what is wrong with a value; an empty message when it is right."""
+    numeric = key.type in (Type.NUMBER, Type.INTEGER)
+    right = {
+        Type.TEXT: isinstance(value, str),
+        Type.FLAG: isinstance(value, bool),
+        Type.NUMBER: isinstance(value, int | float) and not isinstance(value, bool),
+        Type.INTEGER: isinstance(value, int) and not isinstance(value, bool),
+    }[key.type]
+    if not right:
+        return "wrong type", f"{_shown(value)} is not {key.type.value}; {name} must be {key.remedy}"
+    if numeric and (abs(value) > 1e300 or not math.isfinite(value)):
+        return "not a finite number", f"{_shown(value)} is not a usable number; {name} must be {key.remedy}"
+    if numeric and not key.range.holds(value):
+        return key.range.kind_of_fault(value), key.range.fault(name, value)
+    if key.choices and value not in key.choices:
+        return (
+            "unknown word",
+            f"{_shown(value)} is unknown{close_match(value, key.choices)}; {name} must be {key.remedy}",
+        )
+    return "", ""
+
+
+def _section(place: Place) -> str:
+    names = ".".join(str(part) for part in place if not isinstance(part, int))
+    return f"[{names}]" if names else ""
+
+
+def _shown(value: Any) -> str:
+    """A TOML value as it was written, more or less."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float) and abs(value) <= 1e300:
+        return number_text(value)
+    return repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"

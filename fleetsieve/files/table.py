@@ -1,0 +1,202 @@
+"""Rows of text -> columns of checked values, with every field that cannot be meant told by line and column.
+
+A numeric column becomes an array of doubles in which NaN stands for "absent". A faulty field becomes absent too, so that one
+fault is told once and nothing is concluded from it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleetsieve.files.csv_rows import open_rows
+from fleetsieve.files.faults import FaultList, close_match
+from fleetsieve.files.schema import FLAG_WORDS, LARGEST_INTEGER, Column, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_WITH_UNIT = re.compile(r"([+-]?\d+\.?\d*)\s*(ms|s|sec|%|rps|req/s|gpus?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Checked columns of one file, all of one length.
+
+    `lines` is the line on which each row starts; `text` holds TEXT, CHOICE and FLAG columns ("" is absent), `numbers` the
+    others (NaN is absent). Every known column is there, also those that the file does not have.
+    """
+
+    lines: NDArray[np.int64]
+    text: Mapping[str, list[str]]
+    numbers: Mapping[str, NDArray[np.float64]]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+def read_table(path: Path, known: Sequence[Column], faults: FaultList) -> Table | None:
+    """The table of a CSV file, with its faults added to `faults`; None when it has no readable header."""
+    import numpy as np
+
+    rows = open_rows(path, known, faults)
+    if rows is None:
+        return None
+    columns = [column for column in known if column.name in rows.names.values()]
+    lines = array("q")
+    text: dict[str, list[str]] = {column.name: [] for column in columns if not column.numeric}
+    numbers: dict[str, array[float]] = {column.name: array("d") for column in columns if column.numeric}
+    shared: dict[str, str] = {}  # one object for equal texts: a million rows repeat few names
+    for chunk_lines, fields in rows.chunks():
+        lines.extend(chunk_lines)
+        for column in columns:
+            raw = fields[column.name]
+            if column.numeric:
+                numbers[column.name].extend(_numbers(raw, column, chunk_lines, faults))
+            else:
+                text[column.name].extend(map(shared.setdefault, raw, raw))
+    table_lines = np.frombuffer(lines, dtype=np.int64) if lines else np.zeros(0, dtype=np.int64)
+    count = len(lines)
+    values = {name: np.frombuffer(column) if count else np.zeros(0) for name, column in numbers.items()}
+    for column in columns:
+        if column.numeric:
+            values[column.name] = _in_range(values[column.name], column, table_lines, faults)
+        else:
+            text[column.name] = _in_choices(text[column.name], column, table_lines, faults)
+    absent = [column for column in known if column not in columns]
+    return Table(
+        table_lines,
+        text | {column.name: [""] * count for column in absent if not column.numeric},
+        values | {column.name: np.full(count, math.nan) for column in absent if column.numeric},
+    )
+
+
+def _numbers(raw: Sequence[str], column: Column, lines: Sequence[int], faults: FaultList) -> array[float]:
+    """The numbers of a chunk. The quick way is float() on every field; it is left as soon as a field needs a closer look."""
+    joined = "".join(raw)
+    if not joined and not column.required:
+        return array("d", [math.nan]) * len(raw)
+    # float() also takes "1_000", digits of other scripts, "nan" and "inf": these go the careful way.
+    if joined.isascii() and "_" not in joined and "n" not in joined and "N" not in joined:
+        try:
+            if column.required:
+                return array("d", map(float, raw))
+            return array("d", [float(text) if text else math.nan for text in raw])
+        except ValueError:
+            pass
+    return _careful_numbers(raw, column, lines, faults)
+
+
+def _careful_numbers(raw: Sequence[str], column: Column, lines: Sequence[int], faults: FaultList) -> array[float]:
+    values = array("d")
+    faulty: dict[str, list[int]] = {}
+    for i, untrimmed in enumerate(raw):
+        text = untrimmed.strip()
+        if _NUMBER.fullmatch(text):
+            values.append(float(text))
+            continue
+        values.append(math.nan)
+        if not text:
+            if column.required:
+                faulty.setdefault("empty field", []).append(i)
+        elif column.infinite and text.lower() in ("inf", "+inf"):
+            values[-1] = math.inf
+        else:
+            kind = "not a finite number" if _NOT_FINITE.fullmatch(text) else "not a number"
+            faulty.setdefault(kind, []).append(i)
+    for kind, places in faulty.items():
+        messages = (_number_fault(column, kind, raw[place]) for place in places)
+        faults.add_all(column.name, kind, [lines[place] for place in places], messages)
+    return values
+
+
+def _number_fault(column: Column, kind: str, text: str) -> str:
+    empty = "" if column.required else ", or leave it empty"
+    if kind == "empty field":
+        return f"{column.name} is empty; {column.remedy}"
+    if kind == "not a finite number":
+        return f"{text!r} is not a finite number; {column.remedy}{empty}"
+    if _DECIMAL_COMMA.fullmatch(text.strip()):
+        return f"{text!r} has a decimal comma; write {text.strip().replace(',', '.')}"
+    if unit := _WITH_UNIT.fullmatch(text.strip()):
+        return f"{text!r} is not a number: leave out the unit {unit[2]!r}; {column.remedy}"
+    return f"{text!r} is not a number; {column.remedy}{empty}"
+
+
+def _in_range(
+    values: NDArray[np.float64], column: Column, lines: NDArray[np.int64], faults: FaultList
+) -> NDArray[np.float64]:
+    """The values with those outside the column's range (or not whole) told and made absent."""
+    import numpy as np
+
+    whole = column.kind is Kind.INTEGER
+    with np.errstate(invalid="ignore"):
+        bad = (values <= column.range.least) if column.range.above else (values < column.range.least)
+        bad |= values > column.range.most
+        if not column.infinite:
+            bad |= np.isinf(values)
+        if whole:
+            bad |= (values != np.floor(values)) | (values > LARGEST_INTEGER)
+            bad &= ~np.isnan(values)
+    if not bad.any():
+        return values
+    by_kind: dict[str, list[tuple[int, float]]] = {}
+    for line, value in zip(lines[bad].tolist(), values[bad].tolist(), strict=True):
+        by_kind.setdefault(_range_kind(column, value), []).append((line, value))
+    for kind, found in by_kind.items():
+        messages = (_range_fault(column, value) for _, value in found)
+        faults.add_all(column.name, kind, [line for line, _ in found], messages)
+    return np.where(bad, math.nan, values)
+
+
+def _range_kind(column: Column, value: float) -> str:
+    if math.isinf(value) or not column.range.holds(value):
+        return column.range.kind_of_fault(value)
+    return "not a whole number" if value <= LARGEST_INTEGER else "out of range"
+
+
+def _range_fault(column: Column, value: float) -> str:
+    if math.isinf(value):
+        return f"the number is too large for a double; {column.remedy}"
+    if not column.range.holds(value):
+        return column.range.fault(column.name, value)
+    if value > LARGEST_INTEGER:
+        return f"{value:g} is too large; {column.remedy} and <= {LARGEST_INTEGER}"
+    return f"{value!r} is not a whole number; {column.remedy}"
+
+
+def _in_choices(texts: list[str], column: Column, lines: NDArray[np.int64], faults: FaultList) -> list[str]:
+    """The texts with those that the column does not admit told and made absent."""
+    if column.kind is Kind.FLAG:
+        texts = [text.strip().lower() for text in texts]
+    allowed = set(FLAG_WORDS) if column.kind is Kind.FLAG else set(column.choices)
+    found = set(texts)
+    if column.required and "" in found:
+        empty = [int(lines[i]) for i, text in enumerate(texts) if not text]
+        faults.add_all(column.name, "empty field", empty, repeat(f"{column.name} is empty; {column.remedy}"))
+    unknown = found - allowed - {""} if column.kind is not Kind.TEXT else set()
+    if not unknown:
+        return texts
+    places = [i for i, text in enumerate(texts) if text in unknown]
+    messages = (
+        f"{texts[i]!r} is no {column.name}" + (close_match(texts[i], allowed - {""}) or ";") + " " + column.remedy
+        for i in places
+    )
+    faults.add_all(column.name, f"no {column.name}", [int(lines[i]) for i in places], messages)
+    return ["" if text in unknown else text for text in texts]
+
+
+def optional(values: NDArray[np.float64]) -> list[float | None]:
+    """A numeric column as Python numbers, with None where it is absent."""
+    numbers: list[float] = values.tolist()
+    return [None if number != number else number for number in numbers]
