@@ -8,6 +8,7 @@ by an interval, and nothing above this module changes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -93,6 +94,18 @@ def summarise_all(cells: Mapping[CellKey, Cell], rows: Iterable[Measurement]) ->
     for row in rows:
         by_cell.setdefault(row.key, []).append(row)
     return {key: summarise(cells[key], own) for key, own in by_cell.items()}
+
+
+def requests_for_p99_bound(confidence: float, cells: int = 1) -> int:
+    """Requests that an upper p99 bound needs: ceil(ln α / ln 0.99) with α = (1 - confidence) / cells.
+
+    The largest of n independent requests lies above the true p99 with probability 1 - 0.99^n; with fewer requests no order
+    statistic bounds it. `confidence` in (0, 1); `cells` >= 1 share the error.
+
+    >>> requests_for_p99_bound(0.95), requests_for_p99_bound(0.95, 12), requests_for_p99_bound(0.95, 45)
+    (299, 546, 677)
+    """
+    return math.ceil(math.log((1.0 - confidence) / cells) / math.log(0.99))
 
 
 def _hull(readings: Iterable[Reading], whole: Interval) -> Interval | None:

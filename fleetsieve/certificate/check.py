@@ -7,7 +7,7 @@ values are proven anew by the engine given (the frontier needs no solver and is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from fleetsieve.allocation import Engine, evaluate
@@ -15,7 +15,6 @@ from fleetsieve.certificate.certify import certify
 from fleetsieve.certificate.document import finite, key_of
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import FleetSieveError
-from fleetsieve.instance import CellKey
 
 AGREE = 1e-6
 """Two derivations of one value by different engines agree when they differ by less than this (relative to max(1, |value|))."""
@@ -55,7 +54,7 @@ def _check(document: Mapping[str, Any], envelope: Envelope, engine: Engine, dige
 
 def _plan_faults(document: Mapping[str, Any], envelope: Envelope) -> list[str]:
     plan = document["conservative"]
-    replicas: dict[CellKey, int] = {}
+    replicas: dict[Hashable, int] = {}
     faults = []
     for entry in plan["classes"]:
         if entry["replicas"]:

@@ -9,8 +9,9 @@ import math
 
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
-from fleetsieve.instance import CellKey, Status
+from fleetsieve.instance import TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
+from fleetsieve.statistics import KnownCell
 
 PLAN_RESTS_ON = (
     "requests are routed evenly over the replicas of a class",
@@ -69,10 +70,9 @@ def rests_on(certificate: Certificate) -> tuple[str, ...]:
     """What the verdict is conditional on, one statement each: assumptions in force, dropped ones, data, and the plan's own."""
     envelope = certificate.envelope
     told = [f"{a.name}: {a.describe()}" for a in envelope.in_force]
-    for c in envelope.contradictions:
-        told.append(f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}")
+    told += [f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}" for c in envelope.contradictions]
     known = [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]
-    points = sum(k.capacity_rps is None or k.capacity_rps.is_point for k in known)
+    points = sum(_exact(k) for k in known)
     if points:
         told.append(f"point values: {points} of {len(known)} measured cells are taken as exact")
     if points < len(known):
@@ -80,6 +80,11 @@ def rests_on(certificate: Certificate) -> tuple[str, ...]:
             f"stated bounds: {len(known) - points} of {len(known)} measured cells are taken at their own bounds"
         )
     return (*told, *PLAN_RESTS_ON)
+
+
+def _exact(known: KnownCell) -> bool:
+    told = (known.capacity_rps, known.success, *(known.tail_s(metric) for metric in TAIL_METRICS))
+    return all(interval is None or interval.is_point for interval in told)
 
 
 def change(before: Certificate, after: Certificate, key: CellKey) -> str:

@@ -1,0 +1,179 @@
+"""A run on disk: an instance folder that grows row by row, and a log of one line a step.
+
+A killed run loses nothing that was measured. The order on disk is: the measured row, synced; then the step's line, synced. So a run
+that stops anywhere has at most one row without its line, and at most one torn last line or row, which is cut off when the run is
+opened again. The loop is deterministic: the line that is missing is written as it would have been.
+
+    run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl, replay.csv (of a replay), certificate.json
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.files import measurement_header, measurement_row, replace_file
+from fleetsieve.instance import Measurement
+
+STATED = ("instance.toml", "classes.csv", "cells.csv")
+MEASURED, HIDDEN, STEPS, CERTIFICATE = "measurements.csv", "replay.csv", "steps.jsonl", "certificate.json"
+Line = dict[str, Any]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of the files of an instance folder that a certificate speaks of, by name."""
+    names = [name for name in (*STATED, MEASURED) if (folder / name).is_file()]
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+
+
+def json_line(line: Mapping[str, Any]) -> str:
+    """One line of JSON with a newline; the same values always give the same bytes."""
+    return json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(", ", ": ")) + "\n"
+
+
+def create(source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | None) -> None:
+    """Make a run folder at `out` from the instance folder `source`, all at once or not at all.
+
+    `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat); `hidden` is the table of a
+    replay. Nothing is measured in a new run.
+
+    Raises:
+        UsageError: when `out` exists and is not an empty folder.
+        FleetSieveError: when the folder cannot be written.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        resumable = (out / STEPS).is_file()
+        hint = f"go on with it by --resume, or choose another --out than {out}" if resumable else "choose another --out"
+        raise UsageError(f"{out} exists and is not empty", hint)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
+            made = Path(scratch) / "run"
+            made.mkdir()
+            for name in STATED:
+                shutil.copyfile(source / name, made / name)
+            if hidden is not None:
+                shutil.copyfile(hidden, made / HIDDEN)
+            (made / MEASURED).write_text(measurement_header() + "\n", encoding="utf-8", newline="")
+            (made / STEPS).write_text(json_line(start), encoding="utf-8", newline="")
+            for path in made.iterdir():
+                _sync(path)
+            _sync(made)
+            os.replace(made, out)
+        _sync(out.parent)
+    except OSError as fault:
+        raise FleetSieveError(f"cannot write the run folder {out}: {fault.strerror or fault}") from fault
+
+
+class Journal:
+    """An open run folder; only one process can hold it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the run at `folder`, cutting off what a kill left torn.
+
+        Raises:
+            UsageError: when the folder is no run, or another process holds it.
+        """
+        self.folder = folder
+        if not (folder / STEPS).is_file():
+            raise UsageError(f"{folder} is not a run: it has no {STEPS}")
+        try:
+            self._steps = _open_whole(folder / STEPS)
+            self._rows = _open_whole(folder / MEASURED)
+        except OSError as fault:
+            raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
+        try:
+            fcntl.flock(self._steps, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as fault:
+            self.close()
+            raise UsageError(
+                f"another process is working on {folder}", "wait for it to end, or stop it first"
+            ) from fault
+        self._steps.seek(0)
+        try:
+            self.lines: list[Line] = [json.loads(line) for line in self._steps]
+        except ValueError as fault:
+            self.close()
+            raise UsageError(f"{folder / STEPS} is damaged: {fault}") from fault
+        if not self.lines:
+            self.close()
+            raise UsageError(f"{folder / STEPS} is empty: the run cannot be resumed")
+
+    @property
+    def start(self) -> Line:
+        """The first line: what the run was started with."""
+        return self.lines[0]
+
+    def add_row(self, row: Measurement) -> None:
+        """Store one measured row; it is on disk when this returns."""
+        _append(self._rows, measurement_row(row) + "\n")
+
+    def add_step(self, line: Line) -> None:
+        """Store the line of one step; it is on disk when this returns."""
+        self.lines.append(line)
+        _append(self._steps, json_line(line))
+
+    def write_certificate(self, document: Mapping[str, Any]) -> None:
+        """Store the certificate, replacing one of before."""
+        write_json(self.folder / CERTIFICATE, document)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._steps.close()
+        self._rows.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON document, whole or not at all; keys stay in their order.
+
+    Raises:
+        FleetSieveError: when the file cannot be written.
+    """
+    try:
+        replace_file(path, json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+    except OSError as fault:
+        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
+
+
+def _open_whole(path: Path) -> TextIO:
+    """Open for reading and appending after cutting off a last line (or quoted row of several lines) that is torn."""
+    with path.open("r+b") as file:
+        content = file.read()
+        end = content.rfind(b"\n") + 1
+        while path.suffix == ".csv" and content.count(b'"', 0, end) % 2:
+            end = content.rfind(b"\n", 0, end - 1) + 1
+        file.truncate(end)
+    return path.open("a+", encoding="utf-8", newline="")
+
+
+def _append(file: TextIO, text: str) -> None:
+    try:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError as fault:
+        raise FleetSieveError(
+            f"cannot write {file.name}: {fault.strerror or fault}", "the run can go on with --resume"
+        ) from fault
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,40 @@
+"""A measured table, revealed one row at a time: the k-th look at a cell takes its k-th seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from fleetsieve.errors import UsageError
+from fleetsieve.instance import CellKey, Instance, Measurement
+
+
+class Replay:
+    """A probe that reads from a table instead of measuring."""
+
+    def __init__(self, table: Iterable[Measurement]) -> None:
+        """`table` holds the hidden rows in any order; the seeds of a cell are taken from the lowest up."""
+        rows: dict[CellKey, list[Measurement]] = {}
+        for row in table:
+            rows.setdefault(row.key, []).append(row)
+        self._rows = {key: sorted(own, key=lambda row: row.seed) for key, own in rows.items()}
+
+    @property
+    def looks(self) -> Mapping[CellKey, int]:
+        """Rows of each cell; after the last one the cell is exhausted."""
+        return MappingProxyType({key: len(own) for key, own in self._rows.items()})
+
+    def missing(self, instance: Instance) -> tuple[CellKey, ...]:
+        """Cells of the instance without a row (the operator's exclusions aside): they are left out of the run."""
+        return tuple(cell.key for cell in instance.cells if cell.key not in self._rows and not cell.excluded)
+
+    def measure(self, key: CellKey, look: int) -> Measurement:
+        """The `look`-th row of the cell.
+
+        Raises:
+            UsageError: when the table has no such row.
+        """
+        own = self._rows.get(key, [])
+        if look >= len(own):
+            raise UsageError(f"the table has {len(own)} rows of {key}; look {look + 1} was asked for")
+        return own[look]

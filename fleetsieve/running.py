@@ -1,0 +1,92 @@
+"""A run from its first question to its certificate: the loop that joins sieve, probe and journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
+from fleetsieve.instance import Measurement, Status
+from fleetsieve.journal import Journal, Line, digests
+from fleetsieve.probes import Probe
+from fleetsieve.sieve import Experiment, Sieve
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step that was made: the question, the answer, and the state after it. `number` counts from 1."""
+
+    number: int
+    experiment: Experiment
+    row: Measurement
+    sieve: Sieve
+    changed: str
+
+
+def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> tuple[Sieve, tuple[Step, ...]]:
+    """The state after the rows that a journal already has, and the step whose line a kill kept from the log (if any).
+
+    `sieve` is the state before any measurement. The missing line is written: the loop is deterministic, so it is the one that
+    would have stood there.
+    """
+    done = len(journal.lines) - 1
+    for row in measured[:done]:
+        sieve = sieve.tell(row)
+    steps = []
+    for row in measured[done:]:
+        asked = sieve.ask()
+        if asked.key != row.key:
+            asked = Experiment(row.key, "measured before the run was interrupted", asked.expected_cost_gpu_s, {})
+        steps.append(_step(len(journal.lines), asked, row, sieve))
+        journal.add_step(step_line(steps[-1]))
+        sieve = steps[-1].sieve
+    return sieve, tuple(steps)
+
+
+def run(sieve: Sieve, probe: Probe, journal: Journal) -> Iterator[Step]:
+    """Ask, measure, store and tell until the sieve is finished; yields each step when it is on disk."""
+    while not sieve.finished:
+        experiment = sieve.ask()
+        look = sum(row.key == experiment.key for row in sieve.measurements)
+        row = probe.measure(experiment.key, look)
+        journal.add_row(row)
+        step = _step(len(journal.lines), experiment, row, sieve)
+        journal.add_step(step_line(step))
+        sieve = step.sieve
+        yield step
+
+
+def _step(number: int, experiment: Experiment, row: Measurement, before: Sieve) -> Step:
+    after = before.tell(row)
+    return Step(number, experiment, row, after, change(before.certificate, after.certificate, row.key))
+
+
+def final_document(sieve: Sieve, journal: Journal, explanation: str = "") -> Line:
+    """The certificate of a finished run, with the digests of its files; `explanation` goes after the verdict's sentence."""
+    return certificate_document(sieve.certificate, digests(journal.folder), explanation)
+
+
+def step_line(step: Step) -> Line:
+    """The log's line of a step: the question, why it, the scores, both allocations, the gap and the state."""
+    c = step.sieve.certificate
+    return {
+        "step": step.number,
+        "asked": key_document(step.experiment.key),
+        "reason": step.experiment.reason,
+        "expected_cost_gpu_s": step.experiment.expected_cost_gpu_s,
+        "scores": [{**key_document(key), "score_per_gpu_s": score} for key, score in step.experiment.scores.items()],
+        "status": str(step.row.status),
+        "seed": step.row.seed,
+        "changed": step.changed,
+        "spent_gpu_s": step.sieve.spent_gpu_s,
+        "verdict": str(c.verdict),
+        "blocking": c.blocking,
+        "gap": gap_document(c.gap),
+        "conservative": plan_document(c.conservative, c.envelope),
+        "optimistic": plan_document(c.optimistic, c.envelope) if c.optimistic is not None else None,
+    }
+
+
+def failed_cells(sieve: Sieve) -> int:
+    """How many looks of a run ended in a failure."""
+    return sum(row.status is not Status.OK for row in sieve.measurements)
