@@ -90,7 +90,9 @@ def _run(spec: Simulation, class_index: int, tp: int, load_index: int, repeat: i
     end = start + window
     arrivals, input_rng, output_rng = cell_generators(spec.seed, class_index, tp, load_index, repeat)
     if machine.kv_tokens < workload.inputs.most + workload.outputs.most:
-        row = Measurement(key, seed=repeat, status=Status.FAILED_START, cost_gpu_s=spec.measure.startup_s * tp, source=spec.source)
+        row = Measurement(
+            key, seed=repeat, status=Status.FAILED_START, cost_gpu_s=spec.measure.startup_s * tp, source=spec.source
+        )
         return CellRun(row, (), None, start)
     if closed := workload.load_kind is LoadKind.CONCURRENCY:
         sends = [0.0] * int(offered)
