@@ -69,9 +69,9 @@ class Curve:
         return self.demand.in_minimum and self.demand.demand_rps > 0.0
 
     @property
-    def floor(self) -> float:
-        """δ_i; 0 when the class is not critical or demands nothing."""
-        return self.demand.floor if self.demand.floor is not None and self.demand.demand_rps > 0.0 else 0.0
+    def first_without_loss(self) -> int:
+        """The first step that loses nothing of the floor; the number of steps when every one does."""
+        return int(np.searchsorted(-self.loss, -TIE))
 
 
 def curve(
@@ -109,7 +109,7 @@ def least_shortfall(curves: Sequence[Curve], gpus: int, first: Sequence[int] | N
     start = list(first) if first is not None else [0] * len(curves)
     if _gpus_at(curves, start) > gpus:
         return np.inf
-    met = [max(s, c.first(c.floor)) for s, c in zip(start, curves, strict=True)]
+    met = [max(s, c.first_without_loss) for s, c in zip(start, curves, strict=True)]
     if _gpus_at(curves, met) <= gpus:
         return 0.0
     least = np.zeros(gpus + 1)
@@ -178,8 +178,8 @@ def _starts(curves: Sequence[Curve], min_fulfilment: float, shortfall: float) ->
     floors = shortfall <= TIE
     starts = []
     for c in curves:
-        need = min_fulfilment if c.counts else 0.0
-        starts.append(c.first(max(need, c.floor) if floors else need))
+        need = c.first(min_fulfilment) if c.counts else 0
+        starts.append(max(need, c.first_without_loss) if floors else need)
     return starts
 
 
