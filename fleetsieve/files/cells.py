@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -64,9 +64,10 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
     return CellsFile(() if faults.errors else _cells(table, rows), keys, complete)
 
 
-def unknown_class(name: str, known: Mapping[str, int]) -> str:
+def unknown_class(name: str, known: Iterable[str]) -> str:
     """What to say of a class that classes.csv does not have."""
-    return f"class {name!r} is not in classes.csv" + (close_match(name, known) or f"; it has {listed(known)}")
+    names = list(known)
+    return f"class {name!r} is not in classes.csv" + (close_match(name, names) or f"; it has {listed(names)}")
 
 
 def unknown_pool(name: str, known: Mapping[str, Pool]) -> str:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from itertools import repeat
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
+from fleetsieve.files.building import build_measurements, collector_paused
 from fleetsieve.files.cells import unknown_class, unknown_pool
 from fleetsieve.files.faults import FaultList, close_match, listed
 from fleetsieve.files.plausibility import suspect_measurements
 from fleetsieve.files.schema import BOUNDED, MEASUREMENTS, bound_names, number_text
-from fleetsieve.files.table import Table, optional, read_table
+from fleetsieve.files.table import Table, read_table
 from fleetsieve.instance import (
     DEFAULT_POOL,
-    NOTHING_READ,
     Cell,
     CellKey,
     Measurement,
     Pool,
-    Reading,
-    Status,
     WorkloadClass,
 )
 
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-T = TypeVar("T")
 FAULTY = -1
 """The place of a key that has a faulty part."""
 
@@ -41,10 +36,11 @@ class Known:
     """What a row may name. None: not known, because the file that says it has faults of its own."""
 
     cell_keys: tuple[CellKey, ...] | None
-    classes: Mapping[str, Any] | None
+    classes: Collection[str] | None
     pools: Mapping[str, Pool] | None
 
 
+@collector_paused()
 def read_rows(
     path: Path, known: Known, cells: Sequence[Cell], classes: Mapping[str, WorkloadClass], faults: FaultList
 ) -> tuple[Measurement, ...]:
@@ -61,7 +57,7 @@ def read_rows(
     _check_repeats(table, places, keys, faults)
     _check_bounds(table, faults)
     suspect_measurements(table, places, cells, classes, faults)
-    return () if faults.errors else _measurements(table, [keys[place] for place in places.tolist()])
+    return () if faults.errors else build_measurements(table, keys, places)
 
 
 def _places(table: Table, cell_keys: Sequence[CellKey]) -> tuple[NDArray[np.int64], list[CellKey]]:
@@ -112,7 +108,7 @@ def _check_keys(
 
 def _unknown(column: str, key: CellKey, known: Known) -> str:
     if column == "class":
-        return unknown_class(key.class_name, known.classes or {})
+        return unknown_class(key.class_name, known.classes or ())
     if column == "pool":
         return unknown_pool(key.pool, known.pools or {})
     return _unknown_cell(key, known.cell_keys or ())
@@ -187,39 +183,3 @@ def _tell_order(
         for value, bound in zip(values[wrong].tolist(), bounds[wrong].tolist(), strict=True)
     )
     faults.add_all(name, f"{relation} {bound_name}", table.lines[wrong].tolist(), messages)
-
-
-def _measurements(table: Table, keys: Sequence[CellKey]) -> tuple[Measurement, ...]:
-    numbers, text = table.numbers, table.text
-    columns: dict[str, Iterable[Any]] = {name: optional(numbers[name]) for name in numbers}
-    columns["seed"] = [0 if seed is None else int(seed) for seed in columns["seed"]]
-    columns["requests"] = [None if count is None else int(count) for count in columns["requests"]]
-    columns["status"] = map({status.value: status for status in Status}.__getitem__, text["status"])
-    columns |= {"key": keys, "line": table.lines.tolist(), "started_at": text["started_at"], "source": text["source"]}
-    for name in BOUNDED:
-        columns[name] = _readings(*(optional(numbers[part]) for part in (name, *bound_names(name))))
-    return tuple(_build(Measurement, len(table), {field.name: columns[field.name] for field in fields(Measurement)}))
-
-
-def _readings(
-    values: Sequence[float | None], lows: Sequence[float | None], highs: Sequence[float | None]
-) -> Iterable[Reading]:
-    if not any(number is not None for column in (values, lows, highs) for number in column):
-        return repeat(NOTHING_READ, len(values))
-    readings = _build(Reading, len(values), {"value": values, "lo": lows, "hi": highs})
-    return (
-        [NOTHING_READ if reading == NOTHING_READ else reading for reading in readings] if None in values else readings
-    )
-
-
-def _build(cls: type[T], count: int, columns: Mapping[str, Iterable[Any]]) -> list[T]:
-    """`count` frozen, slotted objects, filled slot by slot from columns.
-
-    Calling the class a million times takes several times longer than the rest of the reading: each field of a frozen
-    dataclass is set by a Python call. Setting one slot of all objects at a time stays inside the interpreter's C code.
-    """
-    objects: list[T] = list(map(object.__new__, repeat(cls, count)))
-    for name, column in columns.items():
-        set_slot: Callable[[T, Any], None] = cls.__dict__[name].__set__
-        deque(map(set_slot, objects, column), maxlen=0)
-    return objects

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _WITH_UNIT = re.compile(r"([+-]?\d+\.?\d*)\s*(ms|s|sec|%|rps|req/s|gpus?)", re.IGNORECASE)
 
@@ -34,12 +34,13 @@ class Table:
     """Checked columns of one file, all of one length.
 
     `lines` is the line on which each row starts; `text` holds TEXT, CHOICE and FLAG columns ("" is absent), `numbers` the
-    others (NaN is absent). Every known column is there, also those that the file does not have.
+    others (NaN is absent). Every known column is there, also those that the file does not have; `given` names those it has.
     """
 
     lines: NDArray[np.int64]
     text: Mapping[str, list[str]]
     numbers: Mapping[str, NDArray[np.float64]]
+    given: frozenset[str]
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -78,6 +79,7 @@ def read_table(path: Path, known: Sequence[Column], faults: FaultList) -> Table 
         table_lines,
         text | {column.name: [""] * count for column in absent if not column.numeric},
         values | {column.name: np.full(count, math.nan) for column in absent if column.numeric},
+        frozenset(column.name for column in columns),
     )
 
 
@@ -98,22 +100,23 @@ def _numbers(raw: Sequence[str], column: Column, lines: Sequence[int], faults: F
 
 
 def _careful_numbers(raw: Sequence[str], column: Column, lines: Sequence[int], faults: FaultList) -> array[float]:
-    values = array("d")
-    faulty: dict[str, list[int]] = {}
-    for i, untrimmed in enumerate(raw):
-        text = untrimmed.strip()
-        if _NUMBER.fullmatch(text):
-            values.append(float(text))
-            continue
-        values.append(math.nan)
-        if not text:
-            if column.required:
-                faulty.setdefault("empty field", []).append(i)
-        elif column.infinite and text.lower() in ("inf", "+inf"):
-            values[-1] = math.inf
+    texts = [text.strip() for text in raw]
+    values = array(
+        "d",
+        [float(text) if match else math.nan for text, match in zip(texts, map(_NUMBER.fullmatch, texts), strict=True)],
+    )
+    faulty: dict[str, list[int]] = {"empty field": [], "not a finite number": [], "not a number": []}
+    for i in [i for i, value in enumerate(values) if value != value]:
+        word = texts[i].lower().lstrip("+-")
+        if not word:
+            if texts[i] or column.required:
+                faulty["not a number" if texts[i] else "empty field"].append(i)
+        elif word not in _NOT_FINITE:
+            faulty["not a number"].append(i)
+        elif column.infinite and word != "nan" and texts[i][0] != "-":
+            values[i] = math.inf
         else:
-            kind = "not a finite number" if _NOT_FINITE.fullmatch(text) else "not a number"
-            faulty.setdefault(kind, []).append(i)
+            faulty["not a finite number"].append(i)
     for kind, places in faulty.items():
         messages = (_number_fault(column, kind, raw[place]) for place in places)
         faults.add_all(column.name, kind, [lines[place] for place in places], messages)
@@ -150,19 +153,18 @@ def _in_range(
             bad &= ~np.isnan(values)
     if not bad.any():
         return values
-    by_kind: dict[str, list[tuple[int, float]]] = {}
-    for line, value in zip(lines[bad].tolist(), values[bad].tolist(), strict=True):
-        by_kind.setdefault(_range_kind(column, value), []).append((line, value))
-    for kind, found in by_kind.items():
-        messages = (_range_fault(column, value) for _, value in found)
-        faults.add_all(column.name, kind, [line for line, _ in found], messages)
+    outside = bad & ~((values >= column.range.least) & (values <= column.range.most) & ~np.isinf(values))
+    percent = outside & (column.range.most == 1.0) & (values > 1.0) & (values <= 100.0)
+    kinds = {
+        "negative": outside & (values < 0.0),
+        "percent": percent,
+        "not a whole number": bad & ~outside & (values < LARGEST_INTEGER),
+    }
+    kinds["out of range"] = bad & ~(kinds["negative"] | percent | kinds["not a whole number"])
+    for kind, rows in kinds.items():
+        messages = (_range_fault(column, value) for value in values[rows].tolist())
+        faults.add_all(column.name, kind, lines[rows].tolist(), messages)
     return np.where(bad, math.nan, values)
-
-
-def _range_kind(column: Column, value: float) -> str:
-    if math.isinf(value) or not column.range.holds(value):
-        return column.range.kind_of_fault(value)
-    return "not a whole number" if value <= LARGEST_INTEGER else "out of range"
 
 
 def _range_fault(column: Column, value: float) -> str:
@@ -198,5 +200,7 @@ def _in_choices(texts: list[str], column: Column, lines: NDArray[np.int64], faul
 
 def optional(values: NDArray[np.float64]) -> list[float | None]:
     """A numeric column as Python numbers, with None where it is absent."""
-    numbers: list[float] = values.tolist()
-    return [None if number != number else number for number in numbers]
+    numbers: list[float | None] = values.tolist()
+    if math.isnan(values.sum()):  # some are absent (or bounds of both infinities meet, which costs only time)
+        return [None if number != number else number for number in numbers]
+    return numbers
