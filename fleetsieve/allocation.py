@@ -157,7 +157,10 @@ class Optimum:
 class Engine(Protocol):
     """What solves the fleet decision: the MILP under HiGHS (`solving`), or the frontier."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What a certificate calls it."""
+        ...
 
     def optimise(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleetsieve.instance import Cell, Instance, LoadKind
+from fleetsieve.instance import Cell, Instance, LoadKind, Measurement
 
 Server = tuple[int, str]
 """A running server: (GPUs per replica, pool)."""
@@ -45,3 +45,10 @@ def grid_cost_gpu_s(instance: Instance, cells: Iterable[Cell]) -> float:
         total += cost_gpu_s(instance, cell, running)
         running = server_of(cell)
     return total
+
+
+def row_cost_gpu_s(instance: Instance, row: Measurement, running: Server | None = None) -> float:
+    """GPU-seconds that a measured row cost: its own figure, else what its cell is expected to cost."""
+    return (
+        row.cost_gpu_s if row.cost_gpu_s is not None else cost_gpu_s(instance, instance.cell_by_key[row.key], running)
+    )

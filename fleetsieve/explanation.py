@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.allocation import tolerance
+from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.interval import lower_text
 from fleetsieve.solving import Shortage, optimise_shortage
 
@@ -24,6 +25,15 @@ def explain(problem: FleetProblem) -> str:
         SolveFailed: when the question was not solved to optimality.
     """
     return sentence(optimise_shortage(problem), several_pools=len(problem.pools) > 1)
+
+
+def why_infeasible(certificate: Certificate) -> str:
+    """`explain` for a certified-infeasible verdict; "" for every other.
+
+    Raises:
+        SolverMissing, SolveFailed: as `explain`.
+    """
+    return explain(certificate.envelope.optimistic) if certificate.verdict is Verdict.INFEASIBLE else ""
 
 
 def sentence(shortage: Shortage, *, several_pools: bool = False) -> str:

@@ -84,7 +84,8 @@ FRACTION = Interval(0.0, 1.0)
 def _rounded(value: float, digits: int, direction: str) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=direction))
+    # Twelve significant digits first: what is below is rounding of sums, and would turn 0.696 into 0.695.
+    return str(Decimal(f"{value:.12g}").quantize(Decimal(1).scaleb(-digits), rounding=direction))
 
 
 def lower_text(value: float, digits: int = 3) -> str:

@@ -87,6 +87,6 @@ def step_line(step: Step) -> Line:
     }
 
 
-def failed_cells(sieve: Sieve) -> int:
+def failed_looks(sieve: Sieve) -> int:
     """How many looks of a run ended in a failure."""
     return sum(row.status is not Status.OK for row in sieve.measurements)

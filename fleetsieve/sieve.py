@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Certificate, Verdict, certify
-from fleetsieve.cost import Server, cost_gpu_s, server_of
+from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_of
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
@@ -143,6 +143,6 @@ class Sieve:
             if (row.key, row.seed) not in told:
                 told.add((row.key, row.seed))
                 fresh.append(row)
-                spent += row.cost_gpu_s if row.cost_gpu_s is not None else cost_gpu_s(self.instance, cell, running)
+                spent += row_cost_gpu_s(self.instance, row, running)
                 running = server_of(cell)
         return replace(self, measurements=(*self.measurements, *fresh), _spent_gpu_s=spent) if fresh else self

@@ -4,7 +4,7 @@ from fleetsieve.certificate.certify import Certificate, Verdict, certify
 from fleetsieve.certificate.check import check
 from fleetsieve.certificate.document import certificate_document, gap_document, key_document, plan_document
 from fleetsieve.certificate.gap import Gap, Lower, Upper, frontier_gap
-from fleetsieve.certificate.sentence import change, placement, rests_on, verdict_sentence
+from fleetsieve.certificate.sentence import change, placement, rests_on_bounds, verdict_sentence
 
 __all__ = [
     "Certificate",
@@ -21,6 +21,6 @@ __all__ = [
     "key_document",
     "placement",
     "plan_document",
-    "rests_on",
+    "rests_on_bounds",
     "verdict_sentence",
 ]

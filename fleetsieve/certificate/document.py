@@ -10,7 +10,7 @@ from typing import Any
 from fleetsieve.allocation import Allocation, ClassAllocation
 from fleetsieve.certificate.certify import Certificate
 from fleetsieve.certificate.gap import Gap
-from fleetsieve.certificate.sentence import rests_on, verdict_sentence
+from fleetsieve.certificate.sentence import rests_on_bounds, verdict_sentence
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import TAIL_METRICS, CellKey
 from fleetsieve.interval import Interval
@@ -54,7 +54,7 @@ def certificate_document(
         "open_classes": list(c.open_classes),
         "blocking": c.blocking,
         "settling": [key_document(key) for key in c.settling],
-        "rests_on": list(rests_on(c)),
+        "rests_on": list(rests_on_bounds(c.envelope)),
         "confidence": c.envelope.instance.certificate.confidence,
         "engine": c.engine,
         "rows": rows_document(c.envelope),

@@ -9,6 +9,7 @@ import math
 
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
+from fleetsieve.envelope import Envelope
 from fleetsieve.instance import TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
 from fleetsieve.statistics import KnownCell
@@ -50,7 +51,7 @@ def _demand_met(c: Certificate) -> str:
     short = [got for got in c.conservative.classes if got.fulfilment < 1.0 and got.class_name not in c.unservable]
     if not short:
         return "it serves all demand." if not c.unservable else "it serves all demand of the other classes."
-    told = [f"{got.class_name} {lower_text(got.fulfilment)}" for got in short]
+    told = [f"{got.class_name} {lower_text(got.fulfilment, 4)}" for got in short]
     return f"demand is not met in full (fulfilment: {', '.join(told)})."
 
 
@@ -66,9 +67,8 @@ def _blocked(c: Certificate) -> str:
     return f"the goodput could still rise by {upper_text(c.gap.goodput)} of the demand, more than {c.epsilon:g}"
 
 
-def rests_on(certificate: Certificate) -> tuple[str, ...]:
-    """What the verdict is conditional on, one statement each: assumptions in force, dropped ones, data, and the plan's own."""
-    envelope = certificate.envelope
+def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
+    """What a verdict on these bounds is conditional on, one statement each: assumptions, dropped ones, data, and the plan's own."""
     told = [f"{a.name}: {a.describe()}" for a in envelope.in_force]
     told += [f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}" for c in envelope.contradictions]
     known = [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]

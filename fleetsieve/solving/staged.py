@@ -19,8 +19,14 @@ from fleetsieve.solving.highs import Answer, Ending, Session
 AGREEMENT = 1e-6
 """How far the solver's value of a stage may be from the exact one, relative to max(1, |value|)."""
 
+SLACKS = (1e-7, 5e-9)
+"""How far the solver may go past a held value, relative to max(1, |value|): the first leaves it room for its own
+tolerance of 1e-9 (less, and it finds nothing in 1 % of small fleets); the second, tried where the first let a plan buy
+something with a held value, is a tie.
+"""
+
 INTEGRAL = frozenset({"gpus", "nodes", "replicas", "order"})
-"""Stages whose values are whole numbers: a bound on them is rounded to the next one."""
+"""Stages whose values are whole numbers: a bound on them is rounded to the next one, a hold has half of one as slack."""
 
 
 def value_of(plan: Allocation, stage: str) -> float:
@@ -53,32 +59,86 @@ class StagedSolve:
         self.plan: Allocation | None = None
         self.values: dict[str, float] = {}
         self.bounds: dict[str, float | None] = {}
+        self.slack = SLACKS[0]
 
     def solve(self, stages: Sequence[str]) -> Optimum:
         """Solve the stages in order; see `milp.Milp.optimise` for what comes back and what is raised."""
         for name, limit in self.holds.items():
-            if name in self.table:
-                _hold(self.session, self.table[name], _limit(name, None, limit, self.eta))
-            elif not within(name, _fixed_value(name), limit):
+            if name not in self.table and not within(name, _fixed_value(name), limit):
                 return infeasible(f"{name} is {_fixed_value(name):g} in every plan, not within {limit:g}")
+        for name in self.holds:
+            self._hold(name)
         for name in stages:
             known = self._known(name)
             if known is not None:
                 self.values[name] = self.bounds[name] = known
-                continue
-            answer = self.session.solve(self.table[name].objective)
-            if answer.ending is Ending.INFEASIBLE:
-                if self.plan is not None:
-                    raise SolveFailed(f"stage {name} has no plan although the stage before it had one")
-                return infeasible("no plan is within the limits")
-            if answer.value is not None:
-                self._accept(name, answer)
-            if answer.ending is Ending.UNDECIDED:
-                self.bounds[name] = None if answer.bound is None else self._outward(name, answer.bound)
-                return self._optimum(proven=False, reason=f"stage {name}: {answer.reason}")
-            limit = _limit(name, self.values[name], self.holds.get(name), self.eta)
-            _hold(self.session, self.table[name], limit)
-        return self._optimum(proven=True, reason="")
+            elif (ended := self._solve(name)) is not None:
+                return ended
+            self._hold(name)
+        if self.plan is None and self.holds and (ended := self._solve("gpus")) is not None:
+            return ended
+        values = {name: self.values[name] for name in stages}
+        bounds = {name: self.bounds[name] for name in stages}
+        return Optimum(self.plan or evaluate(self.problem, {}), values, bounds, proven=True)
+
+    def _solve(self, name: str) -> Optimum | None:
+        """Solve one stage and take its plan; gives what to answer when nothing can follow it."""
+        answer = self.session.solve(self.table[name].objective)
+        if answer.ending is Ending.INFEASIBLE:
+            if self.plan is not None:
+                raise SolveFailed(f"stage {name} has no plan although the stage before it had one")
+            return infeasible("no plan is within the limits")
+        if answer.value is not None:
+            plan = self._recomputed(name, answer)
+            broken = self._broken_by(plan)
+            if broken and self.slack != SLACKS[-1]:
+                self.slack = SLACKS[-1]
+                for held in dict.fromkeys((*self.holds, *self.values)):
+                    self._hold(held)
+                return self._solve(name)
+            if broken:
+                raise SolveFailed(f"stage {name}: {broken}")
+            self.plan, self.values[name] = plan, value_of(plan, name)
+        if answer.ending is Ending.OPTIMAL:
+            exact = self.values[name]
+            if answer.bound is None or _worse(name, answer.bound, exact, AGREEMENT):
+                raise SolveFailed(f"stage {name}: the solver proves {answer.bound}, its plan gives {exact}")
+            self.bounds[name] = self._outward(name, answer.bound)
+            return None
+        self.bounds[name] = None if answer.bound is None else self._outward(name, answer.bound)
+        return Optimum(self.plan, dict(self.values), dict(self.bounds), False, reason=f"stage {name}: {answer.reason}")
+
+    def _recomputed(self, name: str, answer: Answer) -> Allocation:
+        """The plan of the solver's rounded replica counts, evaluated; its value must be what the solver says."""
+        counts = self.session.integers(self.n.values())
+        replicas: dict[Name, int] = {self.problem.configurations[k].name: count for k, count in counts.items()}
+        plan = evaluate(self.problem, replicas)
+        exact, told = value_of(plan, name), answer.value
+        if told is None or not abs(exact - told) <= AGREEMENT * max(1.0, abs(exact)):
+            raise SolveFailed(f"stage {name}: the solver says {told}, its plan gives {exact}")
+        return plan
+
+    def _broken_by(self, plan: Allocation) -> str:
+        """The first held value or limit from outside that a plan goes past, in words; "" when it keeps all."""
+        held = [(k, v - self.eta if k == "min_fulfilment" else v) for k, v in self.values.items()]
+        for name, kept in [*held, *self.holds.items()]:
+            if not within(name, value_of(plan, name), kept):
+                return f"its plan has {name} {value_of(plan, name)}, held at {kept}"
+        return ""
+
+    def _hold(self, name: str) -> None:
+        """Hold a stage at its exact value (the min fulfilment with slack eta) and at a limit from outside, ties included."""
+        if name not in self.table:
+            return
+        sign = 1.0 if name in MAXIMISED else -1.0
+        limits = [self.values[name]] if name in self.values else []
+        if name in self.holds:
+            limits.append(self.holds[name] + (self.eta if name == "min_fulfilment" else 0.0))
+        limit = max(limits) if name in MAXIMISED else min(limits)
+        stage = self.table[name]
+        slack = 0.5 if name in INTEGRAL else self.slack * max(1.0, abs(limit))
+        stage.limit.set_value(limit - sign * slack)
+        self.session.hold(stage.hold)
 
     def _known(self, name: str) -> float | None:
         """The best value of a stage where no solve is needed to know it."""
@@ -91,65 +151,28 @@ class StagedSolve:
         return value if best is not None and not _worse(name, value, best) else None
 
     def _unbeatable(self, name: str) -> float | None:
+        """What no plan of any fleet beats in a stage; None where there is no such value."""
         if name == "goodput":
             return math.fsum(c.demand_rps for c in served_classes(self.problem))
-        return {"shortfall": 0.0, "min_fulfilment": 1.0}.get(name)
-
-    def _accept(self, name: str, answer: Answer) -> None:
-        """Take the solver's plan, once everything promised of it is true of the rounded replica counts."""
-        counts = self.session.integers(self.n.values())
-        replicas: dict[Name, int] = {self.problem.configurations[k].name: count for k, count in counts.items()}
-        plan = evaluate(self.problem, replicas)
-        exact, told = value_of(plan, name), answer.value
-        if told is None or not abs(exact - told) <= AGREEMENT * max(1.0, abs(exact)):
-            raise SolveFailed(f"stage {name}: the solver says {told}, its plan gives {exact}")
-        for earlier, value in self.values.items():
-            kept = value - self.eta if earlier == "min_fulfilment" else value
-            if not within(earlier, value_of(plan, earlier), kept):
-                raise SolveFailed(f"stage {name}: its plan has {earlier} {value_of(plan, earlier)}, held at {kept}")
-        for earlier, kept in self.holds.items():
-            if not within(earlier, value_of(plan, earlier), kept):
-                raise SolveFailed(f"stage {name}: its plan has {earlier} {value_of(plan, earlier)}, limited to {kept}")
-        self.plan, self.values[name] = plan, exact
-        if answer.ending is Ending.OPTIMAL:
-            if answer.bound is None or _worse(name, answer.bound, exact, AGREEMENT):
-                raise SolveFailed(f"stage {name}: the solver proves {answer.bound}, its plan gives {exact}")
-            self.bounds[name] = self._outward(name, answer.bound)
+        if name == "min_fulfilment":
+            counted = [c for c in self.problem.classes if c.in_minimum and c.demand_rps > 0.0]
+            return 1.0 if all(self.problem.configurations_of[c.name] for c in counted) else 0.0
+        return 0.0 if name == "shortfall" else None
 
     def _outward(self, name: str, bound: float) -> float:
-        """A dual bound, rounded so that it stays one: past the exact value in hand, never past what cannot be beaten."""
+        """A dual bound, rounded so that it stays one: past the solver's tolerances and the exact value in hand, never
+        past what cannot be beaten. (HiGHS's own bounds have been seen 8e-9 on the wrong side.)
+        """
         exact, best = self.values.get(name), self._unbeatable(name)
         if name in INTEGRAL:
-            return float(math.ceil(bound - AGREEMENT * max(1.0, abs(bound))))
+            return float(math.ceil(bound - max(AGREEMENT, tolerance(bound))))
         if name in MAXIMISED:
-            bound += tolerance(bound)
+            bound += SLACKS[0] * max(1.0, abs(bound))
             bound = bound if exact is None else max(bound, exact)
             return bound if best is None else min(bound, best)
-        bound -= tolerance(bound)
+        bound -= SLACKS[0] * max(1.0, abs(bound))
         bound = bound if exact is None else min(bound, exact)
         return max(bound, 0.0)
-
-    def _optimum(self, *, proven: bool, reason: str) -> Optimum:
-        plan = self.plan
-        if plan is None and proven:
-            plan = evaluate(self.problem, {})
-        return Optimum(plan, dict(self.values), dict(self.bounds), proven, reason=reason)
-
-
-def _hold(session: Session, stage: Stage, limit: float) -> None:
-    stage.limit.set_value(limit)
-    session.hold(stage.hold)
-
-
-def _limit(name: str, exact: float | None, external: float | None, eta: float) -> float:
-    """The limit to hold a stage at, ties included: its exact value (held with slack eta where it is the min fulfilment)
-    and a limit from outside (without slack), whichever is the stricter; at least one of them is given.
-    """
-    slack = eta if name == "min_fulfilment" else 0.0
-    sign = 1.0 if name in MAXIMISED else -1.0
-    limits = [] if exact is None else [exact - sign * tolerance(exact)]
-    limits += [] if external is None else [external - sign * tolerance(external) + sign * slack]
-    return max(limits) if name in MAXIMISED else min(limits)
 
 
 def _fixed_value(name: str) -> float:

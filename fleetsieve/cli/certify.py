@@ -1,0 +1,84 @@
+"""`fleetsieve certify DIR`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli.main import emit
+from fleetsieve.cli.options import VERDICT_CODES
+from fleetsieve.errors import UsageError
+
+
+@click.command("certify")
+@options.folder
+@click.option("--certificate", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="The certificate to check (default: DIR/certificate.json).")  # fmt: skip
+@options.as_json
+@options.exit_code
+def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> int:
+    """Check a stored certificate again from the files alone.
+
+    The plan is evaluated without a solver, the bounds are derived anew from the measured rows, and what no plan can beat is proven
+    anew: by exact enumeration where the fleet allows it, so independently of the solver that wrote the certificate. Exits with 1
+    when the certificate does not hold. A folder without a certificate gets a fresh one, which is shown and not stored.
+    """
+    from fleetsieve.certificate import certificate_document, certify, check
+    from fleetsieve.envelope import Envelope
+    from fleetsieve.explanation import why_infeasible
+    from fleetsieve.files import read_instance
+    from fleetsieve.frontier import Frontier
+    from fleetsieve.journal import CERTIFICATE, digests
+    from fleetsieve.presentation.plans import show_certificate, spent_text
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+    from fleetsieve.solving import Milp
+
+    read = read_instance(folder)
+    tell_suspicions(read.suspicions)
+    envelope = Envelope.of(read.instance, read.measurements)
+    stored = path if path is not None else read.path / CERTIFICATE
+    if path is None and not stored.is_file():
+        say(
+            messages(),
+            f"{read.path} has no {CERTIFICATE}: this is a fresh one (`fleetsieve solve --certificate FILE` stores one)",
+        )
+        certificate = certify(envelope, Milp())
+        why = why_infeasible(certificate)
+        if as_json:
+            emit({"holds": None, "faults": [], **certificate_document(certificate, digests(read.path), why)})
+        else:
+            spent = spent_text(read.instance, read.measurements)
+            show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
+        return VERDICT_CODES[str(certificate.verdict)] if by_verdict else 0
+    document = _read(stored)
+    engine = Frontier() if Frontier.accepts(envelope.optimistic) and Frontier.accepts(envelope.conservative) else Milp()
+    faults = check(document, envelope, engine, digests(read.path))
+    verdict = document.get("verdict")
+    if as_json:
+        emit({**document, "holds": not faults, "faults": faults, "checked_with": engine.name})
+    elif faults:
+        say(results(), f"the certificate {stored} does not hold:", "bold red")
+        for fault in faults:
+            say(results(), f"  - {fault}")
+    else:
+        say(results(), f"the certificate {stored} holds (checked with the {engine.name} engine)", "bold green")
+        say(results(), str(document["explanation"]))
+    if faults:
+        return 1
+    return VERDICT_CODES[str(verdict)] if by_verdict else 0
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault
+    except ValueError as fault:
+        raise UsageError(f"{path} is not JSON: {fault}") from fault
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} is not a certificate: its JSON is no object")
+    return document

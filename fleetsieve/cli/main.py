@@ -1,0 +1,118 @@
+"""The group of commands, and how every failure becomes a message and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 solver or engine missing, 4 done with failed cells, 130 interrupted. With
+`--exit-code` a verdict becomes the code: 0 certified-feasible, 10 undecided, 11 certified-infeasible.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from fleetsieve import __version__
+from fleetsieve.errors import FleetSieveError, InputError
+
+INTERRUPTED = 130
+
+COMMANDS = {
+    "validate": "Check an instance folder and tell every fault of its files at once.",
+    "solve": "Decide on what is measured: both plans, the gap and the verdict.",
+    "certify": "Check a stored certificate again from the files alone.",
+    "run": "Measure what decides, one cell at a time, until the certificate fires.",
+    "simulate": "Make a simulated instance from a simulation.toml.",
+    "doctor": "Examine whether this machine can solve.",
+}
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module when the command runs; `--help` needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, loaded now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"fleetsieve.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, from the table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click, naming what there is when there is no such command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as fault:
+            raise click.UsageError(f"{fault.format_message()} Commands: {', '.join(COMMANDS)}.", ctx) from fault
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="fleetsieve")
+def group() -> None:
+    """Which tensor-parallel degree, load and replica count for each workload class: measured as little as a certificate allows.
+
+    DIR is an instance folder, a run folder, or the name of a bundled instance (see `fleetsieve validate --list`).
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code; the entry point of `fleetsieve`."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(call(arguments))
+
+
+def call(arguments: list[str]) -> int:
+    """Run one command and give its exit code; failures are told on standard error, and as a document with --json."""
+    as_json = "--json" in arguments
+    try:
+        result = group.main(arguments, prog_name="fleetsieve", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result) if isinstance(result, int) else 0
+    except click.ClickException as fault:
+        if as_json:
+            emit({"error": {"kind": type(fault).__name__, "message": fault.format_message()}, "exit_code": 2})
+        fault.show(file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        if as_json:
+            emit({"error": {"kind": "Interrupted", "message": "interrupted"}, "exit_code": INTERRUPTED})
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (a pager, head): nothing is left to tell, and flushing again would raise once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except FleetSieveError as fault:
+        if as_json:
+            emit({"error": error_document(fault), "exit_code": fault.exit_code})
+        click.echo(f"error: {fault}", err=True)
+        return fault.exit_code
+
+
+def error_document(fault: FleetSieveError) -> dict[str, Any]:
+    """A failure as JSON values; bad input lists every fault."""
+    told: dict[str, Any] = {"kind": type(fault).__name__, "message": fault.message, "hint": fault.hint}
+    if isinstance(fault, InputError):
+        told["faults"] = [
+            {"file": f.file, "line": f.line, "column": f.column, "message": f.message, "severity": f.severity}
+            for f in fault.faults
+        ]
+    return told
+
+
+def emit(document: Any) -> None:
+    """Print the one JSON document of a --json call."""
+    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))

@@ -1,0 +1,155 @@
+"""`fleetsieve run DIR`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli.main import emit
+from fleetsieve.cli.options import VERDICT_CODES
+from fleetsieve.errors import UsageError
+
+FAILED_CELLS = 4
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a run was asked to be; a resumed run takes it from the first line of its log."""
+
+    policy: str
+    seed: int
+
+
+@click.command("run")
+@options.folder
+@click.option("--replay", is_flag=True, help="Reveal the rows of DIR/measurements.csv one by one instead of measuring.")
+@click.option("--policy", metavar="NAME", help="Which cell next: decision-gap (default) or random.")
+@click.option("--seed", type=int, metavar="N", help="Seed of the policy (default 0).")
+@click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
+              help="The run folder to make (default: runs/NAME-POLICY-SEED).")  # fmt: skip
+@click.option("--resume", "resumed", is_flag=True, help="Go on with the run in --out, or in DIR when DIR is a run.")
+@options.as_json
+@options.exit_code
+def command(
+    folder: str,
+    replay: bool,
+    policy: str | None,
+    seed: int | None,
+    out: Path | None,
+    resumed: bool,
+    as_json: bool,
+    by_verdict: bool,
+) -> int:
+    """Measure what decides, one cell at a time, until the certificate fires.
+
+    Everything is stored in the run folder as it happens: a run that is killed goes on with --resume and ends with the same bytes as
+    one that was never killed.
+    """
+    from fleetsieve import journal as journals
+    from fleetsieve.files import resolve
+    from fleetsieve.policies import policy_named
+
+    source = resolve(folder)
+    if resumed and out is None and (source / journals.STEPS).is_file():
+        out = source
+    wanted = _Request(policy_named(policy or "decision-gap").name, 0 if seed is None else seed)
+    if wanted.seed < 0:
+        raise UsageError(f"--seed is {wanted.seed}, not a whole number >= 0")
+    out = out if out is not None else Path("runs") / f"{source.name}-{wanted.policy}-{wanted.seed}"
+    if not (resumed and (out / journals.STEPS).is_file()):
+        _create(source, out, wanted, replay=replay)
+    with journals.Journal(out) as journal:
+        stated = _Request(str(journal.start.get("policy")), int(journal.start.get("seed", 0)))
+        if (policy is not None and policy != stated.policy) or (seed is not None and seed != stated.seed):
+            raise UsageError(
+                f"{out} was started with --policy {stated.policy} --seed {stated.seed}", "resume it with these"
+            )
+        return _run(journal, stated, as_json=as_json, by_verdict=by_verdict)
+
+
+def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
+    """Make the run folder, after every check that could refuse it."""
+    from fleetsieve import __version__, journal
+    from fleetsieve.files import read_instance
+    from fleetsieve.presentation.terminal import tell_suspicions
+
+    if not replay:
+        raise UsageError(
+            "run needs something to measure with: --replay reveals the rows of DIR/measurements.csv",
+            "fleetsieve run DIR --replay --out RUN",
+        )
+    read = read_instance(source)
+    tell_suspicions(read.suspicions)
+    table = source / journal.HIDDEN
+    table = table if table.is_file() else source / journal.MEASURED
+    if not table.is_file():
+        raise UsageError(f"{source} has no {journal.MEASURED} to replay")
+    start = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, "probe": "replay",
+             "policy": wanted.policy, "seed": wanted.seed}  # fmt: skip
+    journal.create(source, out, start, hidden=table)
+
+
+def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> int:
+    from fleetsieve.certificate import gap_document, plan_document
+    from fleetsieve.cost import grid_cost_gpu_s
+    from fleetsieve.explanation import why_infeasible
+    from fleetsieve.files import read_instance, read_measurements
+    from fleetsieve.journal import HIDDEN
+    from fleetsieve.policies import policy_named
+    from fleetsieve.presentation.plans import show_certificate
+    from fleetsieve.presentation.steps import cost_line, show_start, show_step
+    from fleetsieve.presentation.terminal import messages, results, say
+    from fleetsieve.probes import Replay
+    from fleetsieve.running import failed_looks, final_document, resume, run
+    from fleetsieve.sieve import Sieve
+    from fleetsieve.solving import Milp
+
+    read = read_instance(journal.folder)
+    probe = Replay(read_measurements(journal.folder / HIDDEN, read.instance))
+    missing = probe.missing(read.instance)
+    if missing:
+        say(
+            messages(),
+            f"warning: {len(missing)} cells have no row in the table and are left out, {missing[0]} first",
+            "yellow",
+        )
+    sieve = Sieve.start(
+        read.instance, policy=policy_named(stated.policy), engine=Milp(), seed=stated.seed, looks=probe.looks
+    )
+    grid = grid_cost_gpu_s(read.instance, [c for c in read.instance.cells if not c.excluded and c.key in probe.looks])
+    show_start(messages(), read.instance.name, stated.policy, len(sieve.candidates), grid)
+    sieve, again = resume(sieve, journal, read.measurements)
+    if read.measurements:
+        say(messages(), f"resumed: {len(read.measurements)} cells were measured before")
+    for step in again:
+        show_step(messages(), step, grid)
+    for step in run(sieve, probe, journal):
+        show_step(messages(), step, grid)
+        sieve = step.sieve
+    certificate = sieve.certificate
+    why = why_infeasible(certificate)
+    journal.write_certificate(final_document(sieve, journal, why))
+    steps = len(sieve.measurements)
+    if as_json:
+        emit(
+            {
+                "verdict": str(certificate.verdict),
+                "steps": steps,
+                "cost_gpu_s": sieve.spent_gpu_s,
+                "full_grid_gpu_s": grid,
+                "gap": gap_document(certificate.gap),
+                "plan": plan_document(certificate.conservative, certificate.envelope),
+                "run": str(journal.folder),
+            }
+        )
+    else:
+        spent = cost_line(certificate, steps, sieve.spent_gpu_s, grid)
+        show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
+        say(results(), f"run: {journal.folder}")
+    if by_verdict:
+        return VERDICT_CODES[str(certificate.verdict)]
+    return FAILED_CELLS if failed_looks(sieve) else 0

@@ -1,0 +1,88 @@
+"""`fleetsieve validate DIR`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli.main import emit
+from fleetsieve.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from fleetsieve.files import Folder
+
+
+@click.command("validate")
+@click.argument("folder", metavar="DIR", required=False)
+@click.option("--list", "list_bundled", is_flag=True, help="Name the bundled instances.")
+@options.as_json
+def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
+    """Check an instance folder and tell every fault of its files at once, each with file, line, column and value."""
+    from fleetsieve.cli.main import error_document
+    from fleetsieve.files import bundled_names, read_instance
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+
+    if list_bundled:
+        names = list(bundled_names())
+        if as_json:
+            emit({"bundled": names})
+        else:
+            say(results(), "\n".join(names))
+        return 0
+    if folder is None:
+        raise UsageError("validate needs a folder", "fleetsieve validate DIR, or fleetsieve validate --list")
+    try:
+        read = read_instance(folder)
+    except InputError as fault:
+        if not as_json:
+            raise
+        emit({"ok": False, **error_document(fault)})
+        say(messages(), f"error: {fault}")
+        return fault.exit_code
+    tell_suspicions(read.suspicions)
+    document = _summary(read)
+    if as_json:
+        emit(document)
+        return 0
+    say(results(), f"{read.instance.name}: no fault found", "bold green")
+    counts = ("classes", "arms", "cells", "excluded_cells", "measured_cells", "rows", "gpus")
+    say(results(), ", ".join(f"{document[key]} {key.replace('_', ' ')}" for key in counts))
+    say(results(), f"full grid: {document['full_grid_gpu_s']:,.0f} GPU-seconds")
+    needed, each = document["requests_for_p99_bound"], document["requests_for_p99_bound_one_cell"]
+    say(
+        results(),
+        f"an upper p99 bound needs {needed} requests in a cell at the confidence of this grid ({each} for one cell alone)",
+    )
+    if read.suspicions:
+        say(results(), f"{len(read.suspicions)} suspicions (on standard error)")
+    return 0
+
+
+def _summary(read: Folder) -> dict[str, Any]:
+    from fleetsieve.cost import grid_cost_gpu_s
+    from fleetsieve.instance import Status
+    from fleetsieve.statistics import requests_for_p99_bound
+
+    instance = read.instance
+    cells = [cell for cell in instance.cells if not cell.excluded]
+    sharing = len(cells) if instance.certificate.family == "grid" else 1
+    return {
+        "ok": True,
+        "instance": instance.name,
+        "classes": len(instance.classes),
+        "arms": len(instance.arms),
+        "cells": len(instance.cells),
+        "excluded_cells": len(instance.cells) - len(cells),
+        "measured_cells": len({row.key for row in read.measurements if row.status is Status.OK}),
+        "rows": len(read.measurements),
+        "gpus": instance.fleet.gpus,
+        "full_grid_gpu_s": grid_cost_gpu_s(instance, cells),
+        "requests_for_p99_bound": requests_for_p99_bound(instance.certificate.confidence, max(1, sharing)),
+        "requests_for_p99_bound_one_cell": requests_for_p99_bound(instance.certificate.confidence),
+        "suspicions": [
+            {"file": f.file, "line": f.line, "column": f.column, "message": f.message, "severity": f.severity}
+            for f in read.suspicions
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What a person sees: tables and sentences on standard output, progress on standard error."""

@@ -1,0 +1,134 @@
+"""A plan, a certificate and a sizing for a person to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fleetsieve.allocation import Allocation
+from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
+from fleetsieve.certificate.sentence import gap_text, rests_on_bounds
+from fleetsieve.cost import grid_cost_gpu_s, row_cost_gpu_s
+from fleetsieve.envelope import Envelope
+from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance, Measurement
+from fleetsieve.interval import Interval, lower_text, upper_text
+from fleetsieve.presentation.terminal import say
+from fleetsieve.sizing import Sizing, sizing_sentence
+from fleetsieve.solving import Need
+
+STYLES = {Verdict.FEASIBLE: "bold green", Verdict.UNDECIDED: "bold yellow", Verdict.INFEASIBLE: "bold red"}
+
+
+def show_certificate(console: Console, c: Certificate, *, bounds: str, explanation: str, spent: str) -> None:
+    """The plan(s), the verdict, what it rests on, the gap and what was spent.
+
+    `bounds` is "both", "conservative" or "optimistic": which plans are shown ("both" shows the optimistic one where it differs).
+    """
+    if bounds != "optimistic":
+        console.print(
+            plan_table(c.conservative, c.envelope, "plan (conservative: measured cells, lower bounds)", lower=True)
+        )
+    hoped = c.optimistic
+    differs = hoped is not None and hoped.replica_counts != c.conservative.replica_counts
+    if hoped is not None and (bounds == "optimistic" or (bounds == "both" and differs)):
+        console.print(plan_table(hoped, c.envelope, "best that the bounds allow (optimistic)", lower=False))
+    say(console, verdict_sentence(c), STYLES[c.verdict])
+    if explanation:
+        say(console, f"why: {explanation}")
+    stages = "shortfall/min fulfilment/goodput" if c.gap.shortfall else "min fulfilment/goodput"
+    say(console, f"gap: {gap_text(c.gap)} ({stages}; certifies at {c.epsilon:g})")
+    say(console, f"spent: {spent}")
+    show_rests_on(console, rests_on_bounds(c.envelope))
+
+
+def show_sizing(console: Console, s: Sizing, *, bounds: str, spent: str) -> None:
+    """The fewest GPUs for full service, under the bounds asked for."""
+    ends = {"conservative": (s.conservative, "fewest GPUs, measured cells at lower bounds"),
+            "optimistic": (s.optimistic, "fewest GPUs that the bounds allow")}  # fmt: skip
+    for end, (need, title) in ends.items():
+        if bounds in ("both", end) and need.optimum.allocation is not None:
+            console.print(plan_table(need.optimum.allocation, s.envelope, title, lower=end == "conservative"))
+            say(console, _needs(need))
+    say(console, sizing_sentence(s), STYLES[s.verdict])
+    say(console, f"spent: {spent}")
+    show_rests_on(console, rests_on_bounds(s.envelope))
+
+
+def _needs(need: Need) -> str:
+    pools = ", ".join(f"{count} of {pool}" for pool, count in need.gpus.items() if pool != DEFAULT_POOL)
+    price = f"; {need.price_per_h:g} per hour" if need.price_per_h else ""
+    total = need.optimum.allocation.gpus_used if need.optimum.allocation is not None else 0
+    return f"in all {total} GPUs{f' ({pools})' if pools else ''}{price}"
+
+
+def show_rests_on(console: Console, statements: Iterable[str]) -> None:
+    """What a verdict is conditional on, one line each."""
+    say(console, "rests on:")
+    for statement in statements:
+        say(console, f"  - {statement}")
+
+
+def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool) -> Table:
+    """One row per class: configuration, replicas, GPUs, served of demand, fulfilment, tail against SLO."""
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    pooled = len(envelope.instance.fleet.pools) > 1
+    for name in ("class", "TP", "load", *(["pool"] if pooled else [])):
+        table.add_column(name, justify="right" if name == "TP" else "left", overflow="fold")
+    for name in ("replicas", "GPUs", "served of demand, requests/s", "fulfilment"):
+        table.add_column(name, justify="right")
+    table.add_column("p99 tail against SLO", overflow="fold")
+    text = lower_text if lower else upper_text
+    for got in plan.classes:
+        key = got.configuration.name if got.configuration is not None else None
+        served = f"{text(got.served_rps)} of {got.demand_rps:.3f}"
+        if isinstance(key, CellKey):
+            place = [str(key.tp), key.load, *([key.pool] if pooled else [])]
+            tails = _tails(envelope, key)
+        else:
+            place = ["-", "-", *(["-"] if pooled else [])]
+            tails = "unservable" if got.class_name in envelope.unservable else "-"
+        cells = [got.class_name, *place, str(got.replicas), str(got.gpus), served, text(got.fulfilment, 4), tails]
+        table.add_row(*(Text(cell) for cell in cells))
+    totals = ["total", *([""] * (3 if pooled else 2)), str(plan.replicas), str(plan.gpus_used)]
+    totals += [
+        f"{text(plan.goodput_rps)} of {envelope.optimistic.total_demand_rps:.3f}",
+        f"min {text(plan.min_fulfilment)}",
+        "",
+    ]
+    table.add_section()
+    table.add_row(*(Text(cell) for cell in totals), style="bold")
+    return table
+
+
+def _tails(envelope: Envelope, key: CellKey) -> str:
+    b, slo = envelope[key], envelope.instance.class_by_name[key.class_name].slo
+    told = [
+        f"{metric} {_seconds(b.tails_s[metric])} of {limit:g} s"
+        for metric in TAIL_METRICS
+        if (limit := slo.limit_s(metric)) is not None
+    ]
+    if slo.min_success is not None:
+        known = f"{b.success.lo:g}" if b.success.lo > 0.0 else "unknown"
+        told.append(f"success {known} of {slo.min_success:g}")
+    return ", ".join(told) or "no limit"
+
+
+def _seconds(tail: Interval) -> str:
+    if tail.is_point:
+        return f"{tail.hi:.4g}"
+    if math.isfinite(tail.hi):
+        return f"<= {tail.hi:.4g}"
+    return f">= {tail.lo:.4g}" if tail.lo > 0.0 else "unknown"
+
+
+def spent_text(instance: Instance, rows: Iterable[Measurement]) -> str:
+    """What the measured rows cost of the full grid's GPU-seconds."""
+    spent = math.fsum(row_cost_gpu_s(instance, row) for row in rows)
+    grid = grid_cost_gpu_s(instance, [cell for cell in instance.cells if not cell.excluded])
+    share = f" ({spent / grid:.1%})" if grid > 0.0 else ""
+    return f"{spent:,.0f} of the full grid's {grid:,.0f} GPU-seconds{share}"

@@ -1,0 +1,33 @@
+"""A run as it happens: one line a step on standard error, and its end on standard output."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from fleetsieve.certificate import Certificate
+from fleetsieve.presentation.terminal import say
+from fleetsieve.running import Step
+
+
+def show_start(console: Console, name: str, policy: str, candidates: int, grid_gpu_s: float) -> None:
+    """What begins."""
+    say(console, f"{name}: {candidates} cells may be measured, {grid_gpu_s:,.0f} GPU-seconds in all; policy {policy}")
+
+
+def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
+    """One line: which cell, why it, what it changed, what was spent so far."""
+    spent = step.sieve.spent_gpu_s
+    share = f" {spent / grid_gpu_s:4.0%}" if grid_gpu_s > 0.0 else ""
+    head = f"{step.number:>3}{share}  {step.experiment.key}"
+    line = Text.assemble((head, "bold"), f" ({step.experiment.reason}): {step.changed}")
+    console.print(line, soft_wrap=not console.is_terminal)
+
+
+def cost_line(certificate: Certificate, steps: int, spent_gpu_s: float, grid_gpu_s: float) -> str:
+    """What a run spent of the full grid."""
+    share = f" ({spent_gpu_s / grid_gpu_s:.1%})" if grid_gpu_s > 0.0 else ""
+    cells = len(certificate.envelope.instance.cells)
+    return (
+        f"{steps} of {cells} cells measured, {spent_gpu_s:,.0f} of the full grid's {grid_gpu_s:,.0f} GPU-seconds{share}"
+    )

@@ -1,0 +1,64 @@
+"""Variations of an instance that people ask about: other demands, floors, GPUs or TP degrees on the same measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from fleetsieve.errors import UsageError
+from fleetsieve.instance import Instance, WorkloadClass
+
+
+def with_gpus(instance: Instance, gpus: int) -> Instance:
+    """The instance on a fleet of `gpus` >= 1 GPUs.
+
+    Raises:
+        UsageError: when the fleet has several pools, or `gpus` is not at least 1.
+    """
+    pools = instance.fleet.pools
+    if gpus < 1:
+        raise UsageError(f"--gpus is {gpus}, not at least 1")
+    if len(pools) != 1:
+        raise UsageError(f"--gpus needs a fleet of one pool; {instance.name} has {', '.join(p.name for p in pools)}")
+    return replace(instance, fleet=replace(instance.fleet, pools=(replace(pools[0], gpus=gpus),)))
+
+
+def with_only_tp(instance: Instance, degrees: Collection[int]) -> Instance:
+    """The instance with every cell of another tensor-parallel degree excluded.
+
+    Raises:
+        UsageError: when no cell has one of the degrees; those that there are are named.
+    """
+    known = sorted({cell.key.tp for cell in instance.cells})
+    for tp in degrees:
+        if tp not in known:
+            raise UsageError(f"--only-tp {tp}: no cell has this degree", f"there are {', '.join(map(str, known))}")
+    cells = tuple(replace(cell, excluded=cell.excluded or cell.key.tp not in degrees) for cell in instance.cells)
+    return replace(instance, cells=cells)
+
+
+def with_demands(instance: Instance, demand_rps: Mapping[str, float]) -> Instance:
+    """The instance with the demand of some classes (requests/s >= 0) replaced."""
+    return _replaced(instance, "--demand", {name: {"demand_rps": value} for name, value in demand_rps.items()})
+
+
+def with_floors(instance: Instance, floor_rps: Mapping[str, float]) -> Instance:
+    """The instance with the floor of some classes (requests/s >= 0) replaced: they become critical."""
+    return _replaced(instance, "--floor", {name: {"floor_rps": value} for name, value in floor_rps.items()})
+
+
+def _replaced(instance: Instance, flag: str, changes: Mapping[str, Mapping[str, float]]) -> Instance:
+    names = [c.name for c in instance.classes]
+    for name, change in changes.items():
+        if name not in names:
+            raise UsageError(f"{flag}: there is no class {name!r}", f"there are {', '.join(names)}")
+        for value in change.values():
+            if not (math.isfinite(value) and value >= 0.0):
+                raise UsageError(f"{flag} {name}={value}: not a finite number >= 0")
+    changed: list[WorkloadClass] = [
+        replace(c, demand_rps=change.get("demand_rps", c.demand_rps), floor_rps=change.get("floor_rps", c.floor_rps))
+        for c in instance.classes
+        for change in [changes.get(c.name, {})]
+    ]
+    return replace(instance, classes=tuple(changed))
