@@ -97,7 +97,7 @@ def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool)
     totals = ["total", *([""] * (3 if pooled else 2)), str(plan.replicas), str(plan.gpus_used)]
     totals += [
         f"{text(plan.goodput_rps)} of {envelope.optimistic.total_demand_rps:.3f}",
-        f"min {text(plan.min_fulfilment)}",
+        f"min {text(plan.min_fulfilment, 4)}",
         "",
     ]
     table.add_section()

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fleetsieve.errors import Fault
 
-PLAIN_WIDTH = 132
+PLAIN_WIDTH = 160
 """Columns of output that goes to a file or a pipe, where there is no terminal to fit."""
 
 

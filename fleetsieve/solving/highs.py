@@ -172,9 +172,9 @@ class Session:
         """
         rounded = {}
         for variable, value in self._highs._get_primals(list(variables)).items():
-            rounded[variable.index()] = round(value)
-            if not abs(value - rounded[variable.index()]) <= 1e-5:
+            if not (math.isfinite(value) and abs(value - round(value)) <= 1e-5):
                 raise SolveFailed(f"the solver gave {value!r} for the integer {variable.name}")
+            rounded[variable.index()] = round(value)
         return rounded
 
 

@@ -1,0 +1,5 @@
+"""`python -m fleetsieve`."""
+
+from fleetsieve.cli import main
+
+main()
