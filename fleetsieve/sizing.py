@@ -67,12 +67,9 @@ def sizing_sentence(sizing: Sizing) -> str:
     else:
         fits = f"the fleet has {fleet}" if plan.gpus_used > fleet else f"they fit the fleet of {fleet}"
         words.append(f"{plan.gpus_used} GPUs serve every class in full ({fits});")
-        least = s.optimistic.optimum.bounds.get("gpus")
-        words.append(
-            f"no realisation inside the bounds needs fewer than {least:.0f}."
-            if least is not None
-            else "nothing is proven."
-        )
+        proven = s.optimistic.optimum.bounds.get("gpus")
+        needed = "an unknown number" if proven is None else f"at least {proven:.0f} GPUs"
+        words.append(f"every realisation inside the bounds needs {needed}.")
     return " ".join(words)
 
 
