@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from sample_folder import Sample
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Sample:
+    return Sample(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def public_instances() -> Mapping[str, Path]:
+    folder = Path(__file__).resolve().parents[2].parent / "shared" / "instances"
+    if not folder.is_dir():
+        pytest.skip(f"the public instances are not there: {folder}")
+    return {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
