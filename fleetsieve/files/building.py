@@ -51,12 +51,12 @@ def build_measurements(table: Table, keys: Sequence[CellKey], places: NDArray[np
     return tuple(built)
 
 
-def _columns(table: Table, rows: slice) -> dict[str, Iterable[Any]]:
+def _columns(table: Table, rows: slice) -> dict[str, Any]:
     """The fields of some rows by the name of the field, all but the key."""
     numbers, text = table.numbers, table.text
     count = len(table.lines[rows])
-    columns: dict[str, Iterable[Any]] = {
-        name: optional(numbers[name][rows]) if name in table.given else repeat(None, count) for name in numbers
+    columns: dict[str, Any] = {
+        name: optional(numbers[name][rows]) if name in table.given else [None] * count for name in numbers
     }
     columns["seed"] = [0 if seed is None else int(seed) for seed in columns["seed"]]
     columns["requests"] = [None if number is None else int(number) for number in columns["requests"]]
@@ -70,9 +70,11 @@ def _columns(table: Table, rows: slice) -> dict[str, Iterable[Any]]:
 
 
 def _readings(
-    count: int, values: Iterable[float | None], lows: Iterable[float | None], highs: Iterable[float | None]
+    count: int, values: list[float | None], lows: list[float | None], highs: list[float | None]
 ) -> list[Reading]:
     readings = _build(Reading, count, {"value": values, "lo": lows, "hi": highs})
+    if None not in values:
+        return readings
     return [
         NOTHING_READ if reading.value is None and reading.lo is None and reading.hi is None else reading
         for reading in readings
