@@ -13,9 +13,12 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,6 +29,7 @@ from fleetsieve.instance import Measurement
 STATED = ("instance.toml", "classes.csv", "cells.csv")
 MEASURED, HIDDEN, STEPS, CERTIFICATE = "measurements.csv", "replay.csv", "steps.jsonl", "certificate.json"
 Line = dict[str, Any]
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -86,8 +90,8 @@ class Journal:
         if not (folder / STEPS).is_file():
             raise UsageError(f"{folder} is not a run: it has no {STEPS}")
         try:
-            self._steps = _open_whole(folder / STEPS)
-            self._rows = _open_whole(folder / MEASURED)
+            self._steps = _open(folder / STEPS)
+            self._rows = _open(folder / MEASURED)
         except OSError as fault:
             raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
         try:
@@ -97,9 +101,17 @@ class Journal:
             raise UsageError(
                 f"another process is working on {folder}", "wait for it to end, or stop it first"
             ) from fault
-        self._steps.seek(0)
         try:
-            self.lines: list[Line] = [json.loads(line) for line in self._steps]
+            # Only under the lock: what looks torn may be a row that the holder is writing.
+            _cut_torn(folder / STEPS)
+            _cut_torn(folder / MEASURED)
+            self._steps.seek(0)
+            self._rows.seek(0)
+            self._next_line = 1 + sum(len(_LINE_BREAK.findall(text)) for text in self._rows)
+            self.lines: list[Line] = [_line(text) for text in self._steps]
+        except OSError as fault:
+            self.close()
+            raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
         except ValueError as fault:
             self.close()
             raise UsageError(f"{folder / STEPS} is damaged: {fault}") from fault
@@ -112,9 +124,13 @@ class Journal:
         """The first line: what the run was started with."""
         return self.lines[0]
 
-    def add_row(self, row: Measurement) -> None:
-        """Store one measured row; it is on disk when this returns."""
-        _append(self._rows, measurement_row(row) + "\n")
+    def add_row(self, row: Measurement) -> Measurement:
+        """Store one measured row; it is on disk when this returns. Gives the row as it will be read back: with its line."""
+        text = measurement_row(row) + "\n"
+        line = self._next_line
+        _append(self._rows, text)
+        self._next_line += len(_LINE_BREAK.findall(text))
+        return replace(row, line=line)
 
     def add_step(self, line: Line) -> None:
         """Store the line of one step; it is on disk when this returns."""
@@ -126,9 +142,10 @@ class Journal:
         write_json(self.folder / CERTIFICATE, document)
 
     def close(self) -> None:
-        """Let go of the folder."""
-        self._steps.close()
-        self._rows.close()
+        """Let go of the folder; what counts is on disk already, so a full disk is nothing to tell here."""
+        for file in (self._rows, self._steps):
+            with suppress(OSError):
+                file.close()
 
     def __enter__(self) -> Journal:
         return self
@@ -149,15 +166,26 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
         raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
 
 
-def _open_whole(path: Path) -> TextIO:
-    """Open for reading and appending after cutting off a last line (or quoted row of several lines) that is torn."""
+def _open(path: Path) -> TextIO:
+    return path.open("a+", encoding="utf-8", newline="")
+
+
+def _cut_torn(path: Path) -> None:
+    """Cut off a last line (or quoted row of several lines) that is torn."""
     with path.open("r+b") as file:
         content = file.read()
         end = content.rfind(b"\n") + 1
         while path.suffix == ".csv" and content.count(b'"', 0, end) % 2:
             end = content.rfind(b"\n", 0, end - 1) + 1
-        file.truncate(end)
-    return path.open("a+", encoding="utf-8", newline="")
+        if end < len(content):
+            file.truncate(end)
+
+
+def _line(text: str) -> Line:
+    line = json.loads(text)
+    if not isinstance(line, dict):
+        raise ValueError(f"{text.strip()} is no line of a log")
+    return line
 
 
 def _append(file: TextIO, text: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
+from fleetsieve.errors import UsageError
 from fleetsieve.instance import Measurement, Status
 from fleetsieve.journal import Journal, Line, digests
 from fleetsieve.probes import Probe
@@ -28,9 +29,18 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
 
     `sieve` is the state before any measurement. The missing line is written: the loop is deterministic, so it is the one that
     would have stood there.
+
+    Raises:
+        UsageError: when the log speaks of other rows than those measured.
     """
     done = len(journal.lines) - 1
-    for row in measured[:done]:
+    if len(measured) < done:
+        raise UsageError(f"{journal.folder}: the log has {done} steps, but only {len(measured)} rows are measured")
+    for number, (row, line) in enumerate(zip(measured, journal.lines[1:], strict=False), start=1):
+        if line.get("asked") != key_document(row.key):
+            raise UsageError(
+                f"{journal.folder}: step {number} of the log is not of {row.key}, which measured row {number} is"
+            )
         sieve = sieve.tell(row)
     steps = []
     for row in measured[done:]:
@@ -48,8 +58,7 @@ def run(sieve: Sieve, probe: Probe, journal: Journal) -> Iterator[Step]:
     while not sieve.finished:
         experiment = sieve.ask()
         look = sum(row.key == experiment.key for row in sieve.measurements)
-        row = probe.measure(experiment.key, look)
-        journal.add_row(row)
+        row = journal.add_row(probe.measure(experiment.key, look))
         step = _step(len(journal.lines), experiment, row, sieve)
         journal.add_step(step_line(step))
         sieve = step.sieve

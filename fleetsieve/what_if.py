@@ -9,6 +9,24 @@ from dataclasses import replace
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import Instance, WorkloadClass
 
+MOST_DEMAND_RPS = 1e9
+"""Demands above this are no question about a fleet, and numbers beside such a demand are lost in a solver's tolerances."""
+
+
+def with_demand_scale(instance: Instance, scale: float) -> Instance:
+    """The instance with every demand times `scale` >= 0; floors are rates and stay.
+
+    Raises:
+        UsageError: when the factor is no finite number >= 0, or a demand gets above `MOST_DEMAND_RPS`.
+    """
+    if not 0.0 <= scale < math.inf:
+        raise UsageError(f"--demand-scale is {scale}, not a finite number >= 0")
+    scaled = instance.scaled(scale)
+    for c in scaled.classes:
+        if c.demand_rps > MOST_DEMAND_RPS:
+            raise UsageError(f"a demand of {c.demand_rps:g} requests/s for {c.name} is above {MOST_DEMAND_RPS:g}")
+    return scaled
+
 
 def with_gpus(instance: Instance, gpus: int) -> Instance:
     """The instance on a fleet of `gpus` >= 1 GPUs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,18 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise UsageError(f"{path} is not JSON: {fault}") from fault
     if not isinstance(document, dict):
         raise UsageError(f"{path} is not a certificate: its JSON is no object")
     return document
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value

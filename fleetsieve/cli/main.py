@@ -6,10 +6,12 @@ Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 solver or engine missing, 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -71,15 +73,30 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; the entry point of `fleetsieve`."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     sys.exit(call(arguments))
 
 
 def call(arguments: list[str]) -> int:
     """Run one command and give its exit code; failures are told on standard error, and as a document with --json."""
+    try:
+        code = _answer(arguments)
+        sys.stdout.flush()
+        return code
+    except OSError as fault:
+        # Nothing more can be written (a pager or head that ended, a full disk): flushing again at exit would raise once more.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(fault, BrokenPipeError):
+            with suppress(OSError):
+                click.echo(f"error: standard output cannot be written: {fault.strerror or fault}", err=True)
+        return 1
+
+
+def _answer(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         result = group.main(arguments, prog_name="fleetsieve", standalone_mode=False)
-        sys.stdout.flush()
         return int(result) if isinstance(result, int) else 0
     except click.ClickException as fault:
         if as_json:
@@ -92,14 +109,27 @@ def call(arguments: list[str]) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (a pager, head): nothing is left to tell, and flushing again would raise once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except FleetSieveError as fault:
+        raise
+    except (FleetSieveError, OSError) as fault:
+        if isinstance(fault, OSError):
+            place = f"{fault.filename}: " if fault.filename else ""
+            fault = FleetSieveError(f"{place}{fault.strerror or fault}")
         if as_json:
             emit({"error": error_document(fault), "exit_code": fault.exit_code})
         click.echo(f"error: {fault}", err=True)
         return fault.exit_code
+
+
+def _open_streams() -> None:
+    """Give a closed standard stream the null device, so that no file opened later takes its number; print any text."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def error_document(fault: FleetSieveError) -> dict[str, Any]:
@@ -114,5 +144,10 @@ def error_document(fault: FleetSieveError) -> dict[str, Any]:
 
 
 def emit(document: Any) -> None:
-    """Print the one JSON document of a --json call."""
-    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
+    """Print the one JSON document of a --json call; where standard output has no place for a letter, it is escaped."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(document, allow_nan=False, indent=2)
+    click.echo(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def command(
     if not (resumed and (out / journals.STEPS).is_file()):
         _create(source, out, wanted, replay=replay)
     with journals.Journal(out) as journal:
-        stated = _Request(str(journal.start.get("policy")), int(journal.start.get("seed", 0)))
+        stated = _stated(journal.start)
         if (policy is not None and policy != stated.policy) or (seed is not None and seed != stated.seed):
             raise UsageError(
                 f"{out} was started with --policy {stated.policy} --seed {stated.seed}", "resume it with these"
@@ -71,10 +72,18 @@ def command(
         return _run(journal, stated, as_json=as_json, by_verdict=by_verdict)
 
 
+def _stated(start: Mapping[str, Any]) -> _Request:
+    """What the first line of a log says."""
+    policy, began = start.get("policy"), start.get("seed")
+    if not isinstance(policy, str) or not isinstance(began, int):
+        raise UsageError(f"the first line of the log is damaged: policy {policy!r}, seed {began!r}")
+    return _Request(policy, began)
+
+
 def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
     """Make the run folder, after every check that could refuse it."""
     from fleetsieve import __version__, journal
-    from fleetsieve.files import read_instance
+    from fleetsieve.files import read_instance, read_measurements
     from fleetsieve.presentation.terminal import tell_suspicions
 
     if not replay:
@@ -88,6 +97,11 @@ def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
     table = table if table.is_file() else source / journal.MEASURED
     if not table.is_file():
         raise UsageError(f"{source} has no {journal.MEASURED} to replay")
+    if table.name == journal.HIDDEN:
+        read_measurements(table, read.instance)
+    from fleetsieve.solving import ready
+
+    ready()
     start = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, "probe": "replay",
              "policy": wanted.policy, "seed": wanted.seed}  # fmt: skip
     journal.create(source, out, start, hidden=table)
@@ -114,7 +128,7 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
     if missing:
         say(
             messages(),
-            f"warning: {len(missing)} cells have no row in the table and are left out, {missing[0]} first",
+            f"warning: cells without a row in the table are left out: {len(missing)} of them, {missing[0]} first",
             "yellow",
         )
     sieve = Sieve.start(

@@ -65,7 +65,8 @@ def command(
     _check_fractions(eta, epsilon)
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
-    instance = what_if.with_demands(read.instance, pairs("--demand", demands)).scaled(demand_scale)
+    instance = what_if.with_demands(read.instance, pairs("--demand", demands))
+    instance = what_if.with_demand_scale(instance, demand_scale)
     instance = what_if.with_floors(instance, pairs("--floor", floors))
     if gpus is not None:
         instance = what_if.with_gpus(instance, gpus)

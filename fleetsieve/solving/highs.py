@@ -26,7 +26,10 @@ try:
     from pyomo.contrib.solver.common.results import Results, TerminationCondition
     from pyomo.contrib.solver.solvers.highs import Highs
 except ImportError as missing:
-    raise SolverMissing(f"{missing.name} is not installed", "pip install 'highspy>=1.15' 'pyomo>=6.10'") from missing
+    what = (
+        f"{missing.name} is not installed" if isinstance(missing, ModuleNotFoundError) else f"cannot import: {missing}"
+    )
+    raise SolverMissing(what, "pip install 'highspy>=1.15' 'pyomo>=6.10'") from missing
 
 OLDEST_HIGHS = (1, 15)
 """highspy 1.14.0 returns wrong optima marked optimal."""
