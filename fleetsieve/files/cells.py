@@ -44,6 +44,7 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
         if not faults.errors:
             faults.add(0, "", "no rows", "the file has a header and no row; write one row for each cell")
         return CellsFile()
+    faulty_load = faults.has_errors_in(("load",))  # asked before duplicates are, which hide no key
     rows = list(_rows(table))
     seen: dict[CellKey, int] = {}
     for row in rows:
@@ -60,7 +61,7 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
         _check_pools(rows, {pool.name: pool for pool in pools}, faults)
     _check_arms(rows, faults)
     keys = tuple(dict.fromkeys(row.key for row in rows if _complete(row.key)))
-    complete = not faults.has_errors_in(("", "class", "tp", "load", "pool"))
+    complete = not (faulty_load or faults.has_errors_in(("", "class", "tp", "pool")))
     return CellsFile(() if faults.errors else _cells(table, rows), keys, complete)
 
 

@@ -34,6 +34,7 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
         if not faults.errors:
             faults.add(0, "", "no rows", "the file has a header and no row; write one row for each workload class")
         return ClassesFile()
+    complete = not faults.has_errors_in(("", "class"))  # asked before faults that hide no name
     lines: dict[str, int] = {}
     for name, line in zip(table.text["class"], table.lines.tolist(), strict=True):
         if name and lines.setdefault(name, line) != line:
@@ -41,7 +42,6 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
                 line, "class", "duplicate class", f"class {name!r} stands on line {lines[name]} too; keep one row"
             )
     _suspect(table, faults)
-    complete = not faults.has_errors_in(("", "class"))
     return ClassesFile(_classes(table), lines, complete)
 
 

@@ -226,6 +226,20 @@ def test_all_faults_of_all_files_at_once(sample: Sample) -> None:
         sample.read()
 
 
+def test_a_duplicate_hides_no_later_fault(sample: Sample) -> None:
+    sample.replace("cells.csv", "chat,2,c16,concurrency,16", "chat,2,c8,concurrency,16")
+    sample.replace("measurements.csv", "chat,2,c8,1", "chat,2,c9,1")
+    told = [place(fault)[:3] for fault in sample.faults()]
+    assert told == [("cells.csv", 3, "load"), ("measurements.csv", 3, "load")]
+    sample.replace("classes.csv", "code,2048", "chat,2048")
+    assert [place(fault)[:3] for fault in sample.faults()] == [
+        ("classes.csv", 3, "class"),
+        ("cells.csv", 3, "load"),
+        ("cells.csv", 5, "class"),
+        ("cells.csv", 6, "class"),
+    ]
+
+
 def test_a_hidden_table_is_read_against_an_instance(sample: Sample) -> None:
     instance = sample.read().instance
     sample.write("replay.csv", MEASUREMENTS)
