@@ -147,14 +147,20 @@ def greatest_goodput(
     start = _starts(curves, min_fulfilment, shortfall)
     if _gpus_at(curves, start) > gpus:
         return -np.inf
-    if _limits(curves, shortfall):
-        return max((label.served for label in _labels(curves, gpus, start, shortfall)), default=-np.inf)
+    # Only a class that can lose something needs labels under a side constraint; the others are a plain knapsack.
+    limited = _limits(curves, shortfall)
+    bound = [limited and float(c.loss[s]) > 0.0 for c, s in zip(curves, start, strict=True)]
     best = np.zeros(gpus + 1)
-    for c, s in zip(curves, start, strict=True):
-        grown = np.full(gpus + 1, -np.inf)
-        for used, served in zip(c.gpus[s:].tolist(), c.served_rps[s:].tolist(), strict=True):
-            np.maximum(grown[used:], best[: gpus + 1 - used] + served, out=grown[used:])
-        best = grown
+    for c, s, tight in zip(curves, start, bound, strict=True):
+        if not tight:
+            grown = np.full(gpus + 1, -np.inf)
+            for used, served in zip(c.gpus[s:].tolist(), c.served_rps[s:].tolist(), strict=True):
+                np.maximum(grown[used:], best[: gpus + 1 - used] + served, out=grown[used:])
+            best = grown
+    if limited:
+        tight_curves = [c for c, tight in zip(curves, bound, strict=True) if tight]
+        labels = _labels(tight_curves, gpus, [s for s, tight in zip(start, bound, strict=True) if tight], shortfall)
+        return max((label.served + float(best[gpus - label.gpus]) for label in labels), default=-np.inf)
     return float(best[gpus])
 
 
