@@ -237,6 +237,8 @@ def test_a_duplicate_hides_no_later_fault(sample: Sample) -> None:
         ("cells.csv", 3, "load"),
         ("cells.csv", 5, "class"),
         ("cells.csv", 6, "class"),
+        ("measurements.csv", 4, "class"),
+        ("measurements.csv", 5, "class"),
     ]
 
 
