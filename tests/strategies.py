@@ -163,7 +163,8 @@ def situations(draw: st.DrawFn, *, known: float, width: float, tight: bool = Fal
     of classes with a floor; `tight` asks for more than the fleet can serve, so that floors compete.
     """
     chance = st.integers(0, 99)
-    gpus = draw(st.integers(1, 8) if tight else st.integers(2, 16))
+    gpus = draw(st.integers(4, 8) if tight else st.integers(2, 16))
+    sizes = range(1, gpus + 1) if tight else [1, 2, 4]
     epsilon = draw(st.sampled_from([0.02, 0.05, 0.05, 0.15, 0.4]))
     classes, cells, rows, capacity, usable = [], [], [], {}, {}
     for i in range(draw(st.integers(2, 3) if tight else st.integers(1, 3))):
@@ -173,10 +174,10 @@ def situations(draw: st.DrawFn, *, known: float, width: float, tight: bool = Fal
         classes.append(WorkloadClass(name, demand, Slo(LIMIT_S), draw(st.sampled_from([1.0, 2.0, 0.5])), floor))
         hopeless = draw(chance) < 6
         for k in range(draw(st.integers(1, 4))):
-            key = CellKey(name, draw(st.sampled_from([1, 2, 4])), f"load{k}")
-            rated = draw(chance) < 30
-            true = draw(rates(0, 700))
-            offered = true + draw(rates(1, 300)) if rated else None
+            key = CellKey(name, draw(st.sampled_from(sizes)), f"load{k}")
+            rated = draw(chance) < (80 if tight else 30)
+            true = draw(rates(0, 700)) * (key.tp / 3 if tight else 1.0)
+            offered = true * (1.0 + draw(st.integers(0, 10)) / 10 * width) + 0.01 if rated else None
             cells.append(Cell(key, key.tp, LoadKind.RATE if rated else LoadKind.CONCURRENCY, offered))
             capacity[key] = true
             meets = draw(chance) < 75 and not hopeless
@@ -194,6 +195,7 @@ def situations(draw: st.DrawFn, *, known: float, width: float, tight: bool = Fal
         tuple(classes),
         tuple(cells),
         certificate=CertificateSettings(epsilon, draw(st.sampled_from([None, 0.0]))),
+        assumptions={"tail_monotone": {"enabled": False}},
     )
     return Situation(instance, tuple(rows), Truth(capacity, usable))
 

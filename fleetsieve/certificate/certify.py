@@ -89,7 +89,7 @@ def certify(
         for c in envelope.instance.classes
         if c.demand_rps > 0.0 and envelope.classes[c.name].servable and not envelope.classes[c.name].committed_choice
     )
-    blocking = _blocking(lower, gap, unclear, epsilon, reason)
+    blocking = _blocking(plan, gap, unclear, epsilon, reason)
     if upper.shortfall is not None and upper.shortfall > LEAST_PROVEN_SHORTFALL:
         verdict, blocking = Verdict.INFEASIBLE, ""
     else:
@@ -134,10 +134,19 @@ def _upper(envelope: Envelope, engine: Engine, lower: Lower, eta: float) -> tupl
     return Upper(max(0.0, shortfall), fulfilment, goodput), own.allocation, reason
 
 
-def _blocking(lower: Lower, gap: Gap, unclear: tuple[str, ...], epsilon: float, reason: str) -> str:
+def _floors_met(plan: Allocation) -> bool:
+    """Whether every critical floor is met, whatever the priorities: a small one can make the shortfall as small."""
+    return all(
+        got.fulfilment >= demand.floor - TIE
+        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
+        if demand.floor is not None
+    )
+
+
+def _blocking(plan: Allocation, gap: Gap, unclear: tuple[str, ...], epsilon: float, reason: str) -> str:
     if reason:
         return "solver"
-    if lower.shortfall > TIE or gap.shortfall > epsilon:
+    if not _floors_met(plan) or gap.shortfall > epsilon:
         return "shortfall"
     if unclear or gap.min_fulfilment > epsilon:
         return "min_fulfilment"
