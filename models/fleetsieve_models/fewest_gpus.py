@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import pyomo.environ as pyo
+from fleetsieve_models.fleet import add_fleet
 from fleetsieve_models.lexicographic import add_tie_breaks
 from fleetsieve_models.problem import Configuration, FleetProblem
-from fleetsieve_models.selection import Expr, add_fleet, add_selection, enlarged, replicas_for, served_classes
+from fleetsieve_models.selection import Expr, add_selection, enlarged, replicas_for, served_classes
 from fleetsieve_models.stages import add_holds
 
 STAGES = ("gpus", "price", "nodes", "spare", "replicas", "order")

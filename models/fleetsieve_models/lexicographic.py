@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pyomo.environ as pyo
+from fleetsieve_models.fleet import add_fleet
 from fleetsieve_models.problem import Configuration, FleetProblem
-from fleetsieve_models.selection import Expr, add_fleet, add_selection, replicas_for, served_classes
+from fleetsieve_models.selection import Expr, add_selection, replicas_for, served_classes
 from fleetsieve_models.stages import add_holds
 
 STAGES = ("shortfall", "min_fulfilment", "goodput", "gpus", "nodes", "spare", "replicas", "order")
