@@ -8,7 +8,7 @@ checks here guard programs that build instances themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -256,8 +256,12 @@ class Instance:
     facts: Facts = field(default_factory=Facts)
     certificate: CertificateSettings = field(default_factory=CertificateSettings)
     measure: MeasureSettings = field(default_factory=MeasureSettings)
-    assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=lambda: MappingProxyType({}))
-    noise: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What pickling keeps: the fields; what derives from them is derived again (a read-only view cannot be pickled)."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.classes]

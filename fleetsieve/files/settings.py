@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from fleetsieve.files import toml_schema as schema
@@ -36,8 +35,8 @@ class Settings:
     facts: Facts = field(default_factory=Facts)
     certificate: CertificateSettings = field(default_factory=CertificateSettings)
     measure: MeasureSettings = field(default_factory=MeasureSettings)
-    assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=lambda: MappingProxyType({}))
-    noise: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def fleet(self) -> Fleet:
@@ -93,7 +92,7 @@ class _Reader:
             certificate=CertificateSettings(**self.section("certificate", schema.CERTIFICATE)),
             measure=measure,
             assumptions=self.assumptions(),
-            noise=MappingProxyType(self.section("noise", schema.NOISE)),
+            noise=self.section("noise", schema.NOISE),
         )
 
     def fleet(self) -> tuple[float, tuple[Pool, ...] | None]:
@@ -141,14 +140,14 @@ class _Reader:
             place, value = ("assumptions", name), section[name]
             keys = {"enabled": Key(Type.FLAG)} | {number: Key(Type.NUMBER) for number in schema.ASSUMPTIONS[name]}
             if isinstance(value, bool):
-                read[name] = MappingProxyType({"enabled": value})
+                read[name] = {"enabled": value}
             elif isinstance(value, dict):
                 self.refuse_unknown(place, value, keys)
-                read[name] = MappingProxyType(self.values(place, value, keys))
+                read[name] = self.values(place, value, keys)
             else:
                 remedy = f"write {name} = true, or {name} = {{ {', '.join(f'{key} = ...' for key in keys)} }}"
                 self.tell(place, "wrong type", f"{_shown(value)} is neither true, false nor an inline table; {remedy}")
-        return MappingProxyType(read)
+        return read
 
     def section(self, name: str, keys: Mapping[str, Key]) -> dict[str, Any]:
         table = self.table(name) or {}
