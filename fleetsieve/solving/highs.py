@@ -22,6 +22,7 @@ from fleetsieve.errors import SolveFailed, SolverMissing
 try:
     import highspy
     import pyomo.environ as pyo
+    from pyomo.common.tee import capture_output
     from pyomo.common.timing import HierarchicalTimer
     from pyomo.contrib.solver.common.results import Results, TerminationCondition
     from pyomo.contrib.solver.solvers.highs import Highs
@@ -108,10 +109,27 @@ class _QuietHighs(Highs):  # type: ignore[misc]
     deadlock when it happens in two threads. Changes to the model are told, never searched for.
     """
 
+    def set_instance(self, model: pyo.ConcreteModel) -> None:
+        """Take a model into a new HiGHS; an interface takes one in its life."""
+        _swallow_banner()
+        self._model = model
+        self._solver_model = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._solver_model.setOptionValue("output_flag", False)
+        self.add_block(model)
+        if self._objective is None:
+            self.set_objective(None)
+
     def run(self) -> Results:
         """Solve the instance as it stands."""
         self._solver_model.run()
         return self._postsolve(io.StringIO())
+
+
+@lru_cache(maxsize=1)
+def _swallow_banner() -> None:
+    """Make the first HiGHS of the process, which prints a banner on stdout, where results go."""
+    with capture_output(capture_fd=True):
+        highspy.Highs()  # type: ignore[no-untyped-call]
 
 
 class Session:

@@ -2,7 +2,10 @@
 
 import math
 import random
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import highspy
 import pyomo.environ as pyo
@@ -194,6 +197,27 @@ def test_nothing_is_printed(capfd, fresh):
     Milp().optimise(paper_fleet(1.3), holds={"min_fulfilment": 2.0})
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
+
+
+def test_nothing_is_printed_by_a_whole_process():
+    code = (
+        "from fleets import paper_fleet; from fleetsieve.solving import Milp; from fleetsieve.doctor import examine;"
+        "assert Milp().optimise(paper_fleet()).proven; examine()"
+    )
+    path = ":".join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+def test_solves_in_threads_do_not_wait_for_one_another():
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor; from fleets import paper_fleet; from fleetsieve.solving import Milp\n"
+        "with ThreadPoolExecutor(4) as pool:\n"
+        "    found = list(pool.map(lambda k: Milp().optimise(paper_fleet(1 + k / 50)).values['goodput'], range(40)))\n"
+        "assert found == [Milp().optimise(paper_fleet(1 + k / 50)).values['goodput'] for k in range(40)]"
+    )
+    path = ":".join([str(Path(__file__).parent), *sys.path])
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, check=True, timeout=60)
 
 
 def test_a_solve_on_more_threads_before_ours_does_no_harm(fresh):
