@@ -16,7 +16,7 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from fleetsieve.assumptions import CAPACITY, Assumption, ClassView, Contradiction, assumptions_of
 from fleetsieve.instance import TAIL_METRICS, ArmKey, Cell, CellKey, Instance, Measurement, Pool
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-from fleetsieve.statistics import FLAKES, KnownCell, summarise_all
+from fleetsieve.statistics import KnownCell, summarise_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +243,17 @@ def _bounds(
 
 
 def _beyond_memory(view: ClassView) -> set[CellKey]:
-    """Cells at or above a load whose OOM was seen twice in their arm."""
+    """Cells above a load whose OOM was seen twice in their arm; a higher load that ran contradicts the OOM, and it closes none."""
     gone: set[CellKey] = set()
     for ladder in view.ladders.values():
-        over = False
-        for cell in ladder:
+        above: list[CellKey] = []
+        for cell in reversed(ladder):
             known = view.known.get(cell.key)
-            over = over or (known is not None and known.out_of_memory)
-            if over and not (known is not None and known.measured):
-                gone.add(cell.key)
+            if known is not None and known.measured:
+                break
+            if known is not None and known.out_of_memory:
+                gone.update(above)
+            above.append(cell.key)
     return gone
 
 
@@ -267,6 +269,6 @@ def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
             if b.resolved or b.cell.excluded:
                 continue
             known = own.view.known.get(key)
-            if known is None or not known.failed or known.count(*FLAKES) < 2:
+            if known is None or not known.failed or not known.given_up:
                 keys.append(key)
     return tuple(sorted(keys))

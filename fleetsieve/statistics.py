@@ -61,6 +61,11 @@ class KnownCell:
         return not self.measured and (self.count(Status.FAILED_START) >= 1 or self.count(Status.OOM) >= 2)
 
     @property
+    def given_up(self) -> bool:
+        """Whether failures were repeated, so that another look is not worth its cost: two flakes, two OOMs, two failed starts."""
+        return any(self.count(*kind) >= 2 for kind in (FLAKES, {Status.OOM}, {Status.FAILED_START}))
+
+    @property
     def out_of_memory(self) -> bool:
         """Whether memory is proven too small for this load, and so for every higher one in the arm."""
         return not self.measured and self.count(Status.OOM) >= 2
@@ -73,19 +78,25 @@ def summarise(cell: Cell, rows: Iterable[Measurement]) -> KnownCell:
     """
     looks = tuple(rows)
     good = [row for row in looks if row.status is Status.OK]
-    capacity = _hull((row.throughput_rps for row in good), NON_NEGATIVE)
-    offered = cell.offered if cell.load_kind is LoadKind.RATE else None
-    if capacity is not None and offered is not None and capacity.lo <= offered * (1.0 + POISSON_SLACK):
-        capacity = Interval(min(capacity.lo, offered), min(capacity.hi, offered))
     return KnownCell(
         key=cell.key,
         rows=looks,
-        capacity_rps=capacity,
+        capacity_rps=_hull((_sustained(cell, row.throughput_rps) for row in good), NON_NEGATIVE),
         ttft_p99_s=_hull((row.ttft_p99_s for row in good), NON_NEGATIVE),
         e2e_p99_s=_hull((row.e2e_p99_s for row in good), NON_NEGATIVE),
         tpot_p99_s=_hull((row.tpot_p99_s for row in good), NON_NEGATIVE),
         success=_hull((row.success_rate for row in good), FRACTION),
     )
+
+
+def _sustained(cell: Cell, reading: Reading) -> Reading:
+    """The reading of one look, cut to the offered rate unless all of it lies further above."""
+    said = reading.interval(NON_NEGATIVE)
+    if cell.load_kind is not LoadKind.RATE or cell.offered is None or said is None:
+        return reading
+    if said.lo > cell.offered * (1.0 + POISSON_SLACK):
+        return reading
+    return Reading(lo=min(said.lo, cell.offered), hi=min(said.hi, cell.offered))
 
 
 def summarise_all(cells: Mapping[CellKey, Cell], rows: Iterable[Measurement]) -> dict[CellKey, KnownCell]:
