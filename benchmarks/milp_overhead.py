@@ -1,10 +1,10 @@
-"""What Pyomo, the checks and the recomputation cost: the engine against the same staged MILP written with highspy alone.
+"""What Pyomo, the checks and the recomputation cost: the engine against the same staged MILP in highspy alone.
 
     python benchmarks/milp_overhead.py [--repeats 30] [--large]
 
-Prints, per instance, the median milliseconds of `Milp().optimise` (presolve on and off) and of the baseline, and the ratios. The
-baseline has the same stages, options and holds, no presolve and no checks; both find the same plan, or the run fails.
-`--large` adds 50 classes x 64 cells on 4,096 GPUs (the engine alone).
+Prints, per instance, the median milliseconds of `Milp().optimise` (presolve on and off) and of the baseline, and the
+ratios. The baseline has the same stages, options and holds, no presolve and no checks; both find the same plan, or the
+run fails. `--large` adds 50 classes x 64 cells on 4,096 GPUs (the engine alone).
 """
 
 from __future__ import annotations

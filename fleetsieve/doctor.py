@@ -15,7 +15,7 @@ OLDEST = {"pyomo": (6, 10), "highspy": (1, 15), "numpy": (2, 0), "pandas": (2, 2
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing examined: whether it is as it must be, what was found, and what to do where it is not ("" otherwise)."""
+    """One thing examined: whether it is as it must be, what was found, and what to do where it is not."""
 
     name: str
     ok: bool

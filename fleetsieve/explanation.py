@@ -17,8 +17,8 @@ def explain(problem: FleetProblem) -> str:
     """Why the floors of the most optimistic realisation are missed: classes without a configuration, GPUs, requests/s.
 
     Takes the optimistic problem. Gives, for instance, "short by 3 GPUs; code lacks 2.1 requests/s": the GPUs to add so
-    that every floor can be met, and what critical classes lack at least with the GPUs there are (rounded down, so that it
-    stays true). A class that no number of GPUs helps is named first.
+    that every floor can be met, and what critical classes lack at least with the GPUs there are (rounded down, so that
+    it stays true). A class that no number of GPUs helps is named first.
 
     Raises:
         SolverMissing: when HiGHS is absent, too old or fails its self-test.

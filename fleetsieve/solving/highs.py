@@ -61,7 +61,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a solve ended (`reason` in the solver's words), the incumbent's objective if any, and the proven bound if any."""
+    """How a solve ended (`reason` in the solver's words), the incumbent's objective and the proven bound, if any."""
 
     ending: Ending
     value: float | None
@@ -95,7 +95,7 @@ def set_options(solver: Any, options: Mapping[str, bool | int | float | str]) ->
 
 
 def highs_version() -> str:
-    """The version of HiGHS that highspy brings, such as "1.16.0"; read without a solver, whose first one prints a banner.
+    """The version of HiGHS that highspy brings, such as "1.16.0", read without making a solver.
 
     A highspy without these constants is older than any that is accepted, and reads "0.0.0".
     """

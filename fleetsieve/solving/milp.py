@@ -24,8 +24,8 @@ NO_HOLDS: Mapping[str, float] = MappingProxyType({})
 class Milp:
     """The MILP engine: Pyomo's `lexicographic` model under HiGHS.
 
-    `presolve` leaves out configurations that are in no optimum (`presolve.undominated`); `time_limit_s` is shared by all
-    stages of one call (None: no limit).
+    `presolve` leaves out configurations that are in no optimum (`presolve.undominated`); `time_limit_s` is shared by
+    all stages of one call (None: no limit).
     """
 
     presolve: bool = True
@@ -42,9 +42,9 @@ class Milp:
     ) -> Optimum:
         """Solve `stages` in order, each with the earlier ones held: min fulfilment at its value - eta, others as found.
 
-        Takes the problem; the stages wanted, in the order of `allocation.STAGES`; the fairness slack eta >= 0; and limits
-        from outside, {"shortfall": at most, "min_fulfilment": at least}, that hold in every stage without slack. Ties
-        (`allocation.tolerance`) are within every limit.
+        Takes the problem; the stages wanted, in the order of `allocation.STAGES`; the fairness slack eta >= 0; and
+        limits from outside, {"shortfall": at most, "min_fulfilment": at least}, that hold in every stage without slack.
+        Ties (`allocation.tolerance`) are within every limit.
 
         Gives the plan with its exact values and, per stage, the solver's dual bound rounded outwards. When a stage ends
         without proof, `proven` is False, `reason` names the stage and the status, and the plan is the best one found so

@@ -26,11 +26,12 @@ def undominated(problem: FleetProblem) -> FleetProblem:
         (b)  t = 1, c_q' >= c_q and q' comes before q.
 
     Then q is in no optimum of the full order of stages. Proof: take a plan with n_q > 0 replicas of q and replace each
-    by t of q'. They fit where the one stood, so the GPUs in use are the same and no more nodes are touched; the capacity
-    of class i rises from c_q n_q to t c_q' n_q, so x_i, and with it every r_i, the goodput and the minimum do not fall
-    and the shortfall does not rise: every stage up to `nodes` is at least as good. In case (a) the spare capacity is
-    greater by more than a tie. In case (b) it is at least as great, the replicas are as many and the order is smaller.
-    Either way the plan was not optimal. Domination is transitive and irreflexive, so what remains contains an optimum.
+    by t of q'. They fit where the one stood, so the GPUs in use are the same and no more nodes are touched; the
+    capacity of class i rises from c_q n_q to t c_q' n_q, so x_i, and with it every r_i, the goodput and the minimum do
+    not fall and the shortfall does not rise: every stage up to `nodes` is at least as good. In case (a) the spare
+    capacity is greater by more than a tie. In case (b) it is at least as great, the replicas are as many and the order
+    is smaller. Either way the plan was not optimal. Domination is transitive and irreflexive, so what remains contains
+    an optimum.
     """
     demand = {c.name: c.demand_rps for c in problem.classes}
     usable = {name: qs for name, qs in problem.configurations_of.items() if demand[name] > 0.0}

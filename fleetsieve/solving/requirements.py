@@ -33,7 +33,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """By how much the critical floors are missed: `gpus` short per pool, or requests/s `lacking` per class without them.
+    """By how much critical floors are missed: GPUs short per pool, or requests/s lacking per class without them.
 
     `unservable` are the critical classes without any configuration, whatever the number of GPUs.
     """

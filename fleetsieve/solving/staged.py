@@ -26,7 +26,7 @@ something with a held value, is a tie.
 """
 
 INTEGRAL = frozenset({"gpus", "nodes", "replicas", "order"})
-"""Stages whose values are whole numbers: a bound on them is rounded to the next one, a hold has half of one as slack."""
+"""Stages whose values are whole numbers: a bound is rounded to the next one, a hold has half of one as slack."""
 
 
 def value_of(plan: Allocation, stage: str) -> float:
@@ -127,7 +127,7 @@ class StagedSolve:
         return ""
 
     def _hold(self, name: str) -> None:
-        """Hold a stage at its exact value (the min fulfilment with slack eta) and at a limit from outside, ties included."""
+        """Hold a stage at its exact value (min fulfilment less eta) and at a limit from outside, ties included."""
         if name not in self.table:
             return
         sign = 1.0 if name in MAXIMISED else -1.0

@@ -24,8 +24,8 @@ def elastic(problem: FleetProblem) -> pyo.ConcreteModel:
         extra   min  Σ_p e_p             asked with lack held at 0: the GPUs that are short
         lack    min  Σ_i p_i λ_i l_i     asked with extra held at 0: the requests/s that critical classes lack
 
-    Takes the problem of the best realisation. Critical classes without any configuration are left out: no number of GPUs
-    helps them, and the caller says so. Gives a model like `lexicographic`, over `enlarged(problem)`.
+    Takes the problem of the best realisation. Critical classes without any configuration are left out: no number of
+    GPUs helps them, and the caller says so. Gives a model like `lexicographic`, over `enlarged(problem)`.
     """
     large = enlarged(problem)
     critical = {c.name: c for c in served_classes(large) if c.floor is not None}

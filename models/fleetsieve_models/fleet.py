@@ -18,9 +18,9 @@ def add_fleet(m: pyo.ConcreteModel, problem: FleetProblem, have: Mapping[str, Gp
         Σ_{q on p} g_q n_q <= P_p t_p                       where counting GPUs is enough
         Σ_{q on p} w_gq n_q <= Σ_π a_gπ z_π,  Σ_π z_π = t_p  for each size g, where it is not (see `placement`)
 
-    The G_p are those of `problem`, without any e_p; or, when `have` gives the pools as they are, those of `have`, and e_p
-    is a variable `more_gpus`: more GPUs (whole nodes where counting is not enough), at most up to the pools of `problem`.
-    Adds `POOLS` and `NODE_POOLS` (only pools that a configuration uses) and `t`, the nodes touched.
+    The G_p are those of `problem`, without any e_p; or, when `have` gives the pools as they are, those of `have`, and
+    e_p is a variable `more_gpus`: more GPUs (whole nodes where counting is not enough), at most up to the pools of
+    `problem`. Adds `POOLS` and `NODE_POOLS` (only pools that a configuration uses) and `t`, the nodes touched.
     """
     on: dict[str, list[int]] = {p.name: [] for p in problem.pools}
     for k in m.CONFIGURATIONS:

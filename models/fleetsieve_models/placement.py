@@ -1,18 +1,18 @@
 """Replicas on nodes: when counting GPUs is enough, and what to add to a formulation when it is not.
 
-A replica lives on one node, so 3 + 3 free GPUs do not host one replica of 4. Instead of integers per node, which a solver
-can permute at will, a formulation counts node PATTERNS: the integer z_π says how many nodes are filled as π says, and for
-every replica size g
+A replica lives on one node, so 3 + 3 free GPUs do not host one replica of 4. Instead of integers per node, which a
+solver can permute at will, a formulation counts node PATTERNS: the integer z_π says how many nodes are filled as π
+says, and for every replica size g
 
     Σ_q w_gq n_q <= Σ_π a_gπ z_π,
     Σ_{π of full nodes} z_π <= number of full nodes,    Σ_{π of the partial node} z_π <= 1
 
-In general π is a maximal multiset of replica sizes that fits the node, a_gπ of them of g GPUs, and w_gq = 1 for g_q = g:
-every filling of a node is contained in a maximal one. Where each size divides the next larger one (1, 2, 4, ...), a node of
-F GPUs needs one pattern only, its a_g = floor(F / g) slots of g GPUs, of which a replica takes w_gq = g_q / g when
-g_q >= g: placed largest first, a replica fills slots of every smaller size whole, so one of size g finds a node if and only
-if a slot of g GPUs is left anywhere. Equal nodes have no names either way, so there is nothing to permute, and Σ_π z_π is
-the number of nodes touched, exactly.
+In general π is a maximal multiset of replica sizes that fits the node, a_gπ of them of g GPUs, and w_gq = 1 for g_q =
+g: every filling of a node is contained in a maximal one. Where each size divides the next larger one (1, 2, 4, ...), a
+node of F GPUs needs one pattern only, its a_g = floor(F / g) slots of g GPUs, of which a replica takes w_gq = g_q / g
+when g_q >= g: placed largest first, a replica fills slots of every smaller size whole, so one of size g finds a node if
+and only if a slot of g GPUs is left anywhere. Equal nodes have no names either way, so there is nothing to permute, and
+Σ_π z_π is the number of nodes touched, exactly.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ def nodes_of(pool: GpuPool) -> tuple[int, int]:
 def fewest_nodes(pool: GpuPool, sizes: Mapping[int, int]) -> int | None:
     """The fewest nodes of `pool` that host `sizes` (GPUs per replica -> replicas); None when the pool cannot.
 
-    Nodes are full ones of `gpus_per_node`, and one of the GPUs left over when these do not divide the pool's. Exact, and
-    fast for thousands of replicas: the search is over how many nodes follow each pattern, never over single nodes.
+    Nodes are full ones of `gpus_per_node`, and one of the GPUs left over when these do not divide the pool's. Exact. The
+    search is over how many nodes follow each pattern, never over single nodes: milliseconds for thousands of replicas
+    where sizes divide one another or nodes have 8 GPUs; many odd sizes on larger nodes can take long.
 
     Raises:
         ValueError: when the pool has no nodes.
@@ -124,8 +125,8 @@ class _Packing:
     def _take_pairs(self) -> int:
         """Take out the pairs of replicas that fill a node exactly; each has a node of its own in some best packing.
 
-        For a + b = the node: whatever shares a node with a is at most b and can change places with b; and where a stands
-        on the partial node, whatever shares a node with b is at most a and can change places with a.
+        For a + b = the node: whatever shares a node with a is at most b and can change places with b; and where a
+        stands on the partial node, whatever shares a node with b is at most a and can change places with a.
         """
         taken = 0
         for size in list(self.items):
@@ -155,7 +156,7 @@ class _Packing:
         return any(self._filled(0, full - self.pairs, _less(self.counts, filling, 1)) for filling in fillings)
 
     def _filled(self, k: int, nodes: int, counts: tuple[int, ...]) -> bool:
-        """Whether `counts` fit `nodes` full nodes that follow patterns from the k-th on; most nodes per pattern first."""
+        """Whether `counts` fit `nodes` full nodes that follow patterns from the k-th on; most per pattern first."""
         if not any(counts):
             return True
         state = (k, nodes, counts)
@@ -174,8 +175,8 @@ class _Packing:
     def _at_least(self, counts: tuple[int, ...]) -> int:
         """Nodes that `counts` need at least (the bound L2 of Martello and Toth).
 
-        For a threshold K up to half a node: replicas over half a node stand alone, those over node - K leave no room for
-        any of K or more, and the rest of at least K has to fit what the others leave or nodes of its own.
+        For a threshold K up to half a node: replicas over half a node stand alone, those over node - K leave no room
+        for any of K or more, and the rest of at least K has to fit what the others leave or nodes of its own.
         """
         items, node = list(zip(self.sizes, counts, strict=True)), self.node
         best = 0

@@ -211,7 +211,8 @@ def test_nothing_is_printed_by_a_whole_process():
 
 def test_solves_in_threads_do_not_wait_for_one_another():
     code = (
-        "from concurrent.futures import ThreadPoolExecutor; from fleets import paper_fleet; from fleetsieve.solving import Milp\n"
+        "from concurrent.futures import ThreadPoolExecutor; from fleets import paper_fleet\n"
+        "from fleetsieve.solving import Milp\n"
         "with ThreadPoolExecutor(4) as pool:\n"
         "    found = list(pool.map(lambda k: Milp().optimise(paper_fleet(1 + k / 50)).values['goodput'], range(40)))\n"
         "assert found == [Milp().optimise(paper_fleet(1 + k / 50)).values['goodput'] for k in range(40)]"
