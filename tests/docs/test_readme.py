@@ -1,0 +1,75 @@
+"""Each command of the README runs as written, and no command is left undocumented."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FRESH_MACHINE = "python3 -m venv"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def commands() -> list[str]:
+    return [line for block in blocks("sh") for line in block.splitlines() if line]
+
+
+def test_the_commands_run_as_written(tmp_path):
+    here = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    ordinary = [line for line in commands() if not line.startswith(FRESH_MACHINE)]
+    assert len(ordinary) >= 10
+    for line in ordinary:
+        done = subprocess.run(line, shell=True, cwd=tmp_path, env=here, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        assert done.stdout.strip(), line
+
+
+def test_the_two_commands_of_a_fresh_machine_are_run_by_ci():
+    first, second = (line for line in commands() if line.startswith(FRESH_MACHINE))
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for command, pattern in ((first, "^python3 -m venv .* run "), (second, "^python3 -m venv .* pytest")):
+        assert re.search(pattern, command)
+        assert f"readme_command '{pattern}'" in script
+
+
+def test_the_python_example_reaches_a_verdict(tmp_path):
+    (example,) = blocks("python")
+    done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True)
+    verdict, spent = done.stdout.split()
+    assert verdict == "certified-feasible"
+    assert 0 < float(spent) < 29_400
+
+
+def test_the_figures_shown_are_those_of_the_run(tmp_path):
+    run = [sys.executable, "-m", "fleetsieve", "run", "sim-chat-code-16gpu", "--replay", "--out", str(tmp_path / "run")]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    (shown,) = (block for block in blocks("text") if "certified-feasible" in block)
+    for line in shown.splitlines():
+        for part in line.split(" ...; "):
+            assert part.strip() in done.stdout + done.stderr
+
+
+def test_every_command_is_documented():
+    from fleetsieve.cli.main import COMMANDS
+
+    assert [name for name in COMMANDS if f"fleetsieve {name}" not in README] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
+def test_the_notebooks_run_and_carry_no_outputs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    names: dict[str, object] = {}
+    for cell in code:
+        exec(compile("".join(cell["source"]), str(path), "exec"), names)
