@@ -24,7 +24,10 @@ def with_demand_scale(instance: Instance, scale: float) -> Instance:
     scaled = instance.scaled(scale)
     for c in scaled.classes:
         if c.demand_rps > MOST_DEMAND_RPS:
-            raise UsageError(f"a demand of {c.demand_rps:g} requests/s for {c.name} is above {MOST_DEMAND_RPS:g}")
+            by_scale = f"--demand-scale {scale:g}: " if scale != 1.0 else ""
+            raise UsageError(
+                f"{by_scale}a demand of {c.demand_rps:g} requests/s for {c.name} is above {MOST_DEMAND_RPS:g}"
+            )
     return scaled
 
 

@@ -17,7 +17,7 @@ from fleetsieve.cost import grid_cost_gpu_s, row_cost_gpu_s
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance, Measurement
 from fleetsieve.interval import Interval, lower_text, upper_text
-from fleetsieve.presentation.terminal import say
+from fleetsieve.presentation.terminal import literal, say
 from fleetsieve.sizing import Sizing, sizing_sentence
 from fleetsieve.solving import Need
 
@@ -93,7 +93,7 @@ def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool)
             place = ["-", "-", *(["-"] if pooled else [])]
             tails = "unservable" if got.class_name in envelope.unservable else "-"
         cells = [got.class_name, *place, str(got.replicas), str(got.gpus), served, text(got.fulfilment, 4), tails]
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(literal(cell) for cell in cells))
     totals = ["total", *([""] * (3 if pooled else 2)), str(plan.replicas), str(plan.gpus_used)]
     totals += [
         f"{text(plan.goodput_rps)} of {envelope.optimistic.total_demand_rps:.3f}",

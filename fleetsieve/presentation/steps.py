@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.text import Text
 
 from fleetsieve.certificate import Certificate
-from fleetsieve.presentation.terminal import say
+from fleetsieve.presentation.terminal import literal, say
 from fleetsieve.running import Step
 
 
@@ -20,7 +19,7 @@ def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
     spent = step.sieve.spent_gpu_s
     share = f" {spent / grid_gpu_s:4.0%}" if grid_gpu_s > 0.0 else ""
     head = f"{step.number:>3}{share}  {step.experiment.key}"
-    line = Text.assemble((head, "bold"), f" ({step.experiment.reason}): {step.changed}")
+    line = literal(head, "bold") + literal(f" ({step.experiment.reason}): {step.changed}")
     console.print(line, soft_wrap=not console.is_terminal)
 
 

@@ -30,9 +30,15 @@ def _console(*, stderr: bool) -> Console:
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
+def literal(text: str, style: str = "") -> Text:
+    """`text` as it is; control characters, which a terminal would obey, are spelled out."""
+    safe = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+    return Text(safe, style=style)
+
+
 def say(console: Console, text: str, style: str = "") -> None:
     """One paragraph, as it is; only a terminal gets it wrapped."""
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+    console.print(literal(text, style), soft_wrap=not console.is_terminal)
 
 
 def tell_suspicions(suspicions: Iterable[Fault]) -> None:

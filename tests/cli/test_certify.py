@@ -1,0 +1,167 @@
+"""A certificate that was changed, or whose files were, does not hold; the reasons are told and nothing crashes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def stored(cli, folder):
+    path = folder.path / "certificate.json"
+    assert cli("solve", folder.path, "--certificate", path).code == 0
+    return path
+
+
+def refused(cli, folder, word=""):
+    said = cli("certify", folder.path, "--json")
+    assert said.code in (1, 2)
+    told = json.dumps(said.document, ensure_ascii=False)
+    if said.code == 1:
+        assert said.document["holds"] is False
+        assert said.document["faults"]
+    assert word in told
+    assert cli("certify", folder.path).code == said.code
+    return said.document.get("faults")
+
+
+def put(document, path, value):
+    *parents, last = path
+    for key in parents:
+        document = document[key]
+    if value is KeyError:
+        del document[last]
+    else:
+        document[last] = value
+
+
+FIRST = ("conservative", "classes", 0)
+CHANGES = [
+    (("verdict",), "undecided"),
+    (("verdict",), "certified-infeasible"),
+    (("verdict",), None),
+    (("gap", "goodput"), 0.04),
+    (("gap", "min_fulfilment"), None),
+    (("gap",), None),
+    (("epsilon",), 2.0),
+    (("epsilon",), 0.0),
+    (("epsilon",), "much"),
+    (("eta",), -1.0),
+    (("lower", "goodput_rps"), 11.0),
+    (("lower", "best_min_fulfilment"), 0.9),
+    (("upper", "goodput_rps"), 11.0),
+    (("upper",), KeyError),
+    (("conservative",), None),
+    (("conservative", "goodput_rps"), 12.0),
+    (("conservative", "min_fulfilment"), 1.0),
+    (("conservative", "gpus_used"), 7),
+    (("conservative", "unservable"), ["code"]),
+    (("conservative", "classes"), []),
+    ((*FIRST, "replicas"), 2),
+    ((*FIRST, "replicas"), 3.5),
+    ((*FIRST, "replicas"), -3),
+    ((*FIRST, "replicas"), 10**30),
+    ((*FIRST, "replicas"), 10**400),
+    ((*FIRST, "replicas"), "three"),
+    ((*FIRST, "replicas"), 0),
+    ((*FIRST, "served_rps"), 8.0),
+    ((*FIRST, "fulfilment"), 1.0),
+    ((*FIRST, "utilisation"), 0.5),
+    ((*FIRST, "gpus"), 4),
+    ((*FIRST, "demand_rps"), 6.0),
+    ((*FIRST, "tp"), 4),
+    ((*FIRST, "load"), "c16"),
+    ((*FIRST, "pool"), ["default"]),
+    ((*FIRST, "class"), "code"),
+    ((*FIRST, "tails", "ttft_p99_s", "hi"), 0.5),
+    (("conservative", "classes", 1, "tp"), 4),
+    (("optimistic", "goodput_rps"), 12.0),
+    (("unservable",), ["chat"]),
+    (("open_classes",), ["chat"]),
+    (("assumptions",), [{"name": "roofline", "statement": "no replica beats its datasheet"}]),
+    (("dropped",), [{"assumption": "roofline", "arm": "chat TP2", "quantity": "capacity"}]),
+    (("rows", 0, "seed"), 7),
+    (("rows",), []),
+    (("files", "measurements.csv"), "0" * 64),
+    (("files", "measurements.csv"), KeyError),
+    (("files",), {}),
+    (("files",), []),
+    (("files",), KeyError),
+    (("confidence",), 0.999),
+    (("explanation",), "certified-feasible: it serves all demand."),
+    (("explanation",), KeyError),
+    (("instance",), "other"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda part: str(part)[:40])
+def test_a_changed_certificate(cli, folder, stored, path, value):
+    document = json.loads(stored.read_text())
+    put(document, path, value)
+    stored.write_text(json.dumps(document))
+    refused(cli, folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", "null", "3", '"certified-feasible"', "[" * 100_000, '{"epsilon": NaN}', "\ufeff{}",
+     '{"files": {}, "eta": 1e999}', '{"verdict": "certified-feasible"}'],
+    ids=lambda text: text[:30],
+)  # fmt: skip
+def test_what_is_no_certificate(cli, folder, stored, text):
+    stored.write_text(text, encoding="utf-8")
+    refused(cli, folder)
+
+
+def test_not_a_number_certifies_nothing(cli, folder, stored):
+    stored.write_text(stored.read_text().replace('"epsilon": 0.05', '"epsilon": NaN'))
+    refused(cli, folder, "NaN")
+
+
+def test_bytes_that_are_no_text(cli, folder, stored):
+    stored.write_bytes(b"\xff\xfe\x00")
+    refused(cli, folder)
+
+
+def test_a_row_edited_afterwards(cli, folder, stored):
+    folder.change("measurements.csv", '"chat",2,c8,0,ok,2,1', '"chat",2,c8,0,ok,1.5,1')
+    faults = refused(cli, folder)
+    assert faults[0] == "measurements.csv has changed since the certificate was written"
+    assert any("goodput_rps" in fault for fault in faults)
+
+
+def test_a_row_that_no_longer_meets_its_slo(cli, folder, stored):
+    folder.change("measurements.csv", '"chat",2,c8,0,ok,2,1', '"chat",2,c8,0,ok,2,3')
+    assert any("commits chat TP2 c8" in fault for fault in refused(cli, folder))
+
+
+@pytest.mark.parametrize("name", ["instance.toml", "classes.csv", "cells.csv", "measurements.csv"])
+def test_a_file_that_says_the_same_in_other_bytes(cli, folder, stored, name):
+    path = folder.path / name
+    path.write_text(path.read_text() + "\n")
+    assert refused(cli, folder) == [f"{name} has changed since the certificate was written"]
+
+
+def test_measurements_that_are_gone(cli, folder, stored):
+    (folder.path / "measurements.csv").unlink()
+    assert "measurements.csv, which the certificate speaks of, is not there" in refused(cli, folder)
+
+
+@pytest.mark.parametrize("name", ["paper-h100-31b", "sim-chat-code-16gpu", "sim-four-class-64gpu"])
+def test_what_the_milp_wrote_the_frontier_confirms(cli, name):
+    assert cli("solve", name, "--certificate", "c.json").code == 0
+    said = cli("certify", name, "--certificate", "c.json", "--json").document
+    assert (said["faults"], said["engine"], said["checked_with"]) == ([], "highs-milp", "frontier")
+
+
+@pytest.mark.parametrize("change", ["nothing", "unmeasured", "infeasible", "unservable"])
+def test_every_verdict_holds_when_it_is_fresh(cli, folder, change):
+    if change == "unmeasured":
+        (folder.path / "measurements.csv").unlink()
+    elif change == "infeasible":
+        folder.change("classes.csv", '"chat",,,8,1,', '"chat",,,8,1,8')
+    elif change == "unservable":
+        folder.change("measurements.csv", '"chat",2,c8,0,ok,2,1', '"chat",2,c8,0,ok,2,9')
+    cli("solve", folder.path, "--certificate", folder.path / "certificate.json")
+    assert cli("certify", folder.path, "--json").document["faults"] == []
