@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from fleetsieve.instance import Cell, Instance, LoadKind, Measurement
 
 Server = tuple[int, str]
-"""A running server: (GPUs per replica, pool)."""
+"""A running server: (tensor-parallel degree, pool)."""
 
 
 def server_of(cell: Cell) -> tuple[int, str]:

@@ -12,7 +12,7 @@ Running, storing and deciding stay apart: this module decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -21,8 +21,11 @@ from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_of
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.errors import UsageError
-from fleetsieve.instance import CellKey, Instance, Measurement
+from fleetsieve.instance import CellKey, Instance, Measurement, Status
 from fleetsieve.policies import Policy, Situation
+
+SERVER_GONE = frozenset({Status.FAILED_START, Status.OOM, Status.CRASHED})
+"""Endings after which no server is up: the next look pays for a start."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Sieve:
     """The state of a run: what was measured, in order, and how to go on.
 
     `looks` limits how often a cell can be measured (a replayed table has so many rows of it); a key that is absent from a given
-    mapping cannot be measured. None: no limit.
+    mapping cannot be measured. None: no limit. `running` is the server that the last measurement left up, `spent_gpu_s` the
+    GPU-seconds of the measurements that were told.
     """
 
     instance: Instance
@@ -49,7 +53,8 @@ class Sieve:
     seed: int = 0
     looks: Mapping[CellKey, int] | None = None
     measurements: tuple[Measurement, ...] = ()
-    _spent_gpu_s: float = field(default=0.0)
+    running: Server | None = None
+    spent_gpu_s: float = 0.0
 
     @classmethod
     def start(
@@ -62,15 +67,14 @@ class Sieve:
         looks: Mapping[CellKey, int] | None = None,
         measurements: Iterable[Measurement] = (),
     ) -> Sieve:
-        """A run that begins with `measurements` (none by default); what they cost was spent before and does not count."""
-        return cls(
-            instance,
-            policy,
-            engine,
-            seed,
-            MappingProxyType(dict(looks)) if looks is not None else None,
-            tuple(measurements),
-        )
+        """A run that begins with `measurements` (none by default); what they cost was spent before and does not count.
+
+        Raises:
+            UsageError: when a row is of a cell that the instance does not have.
+        """
+        allowed = MappingProxyType(dict(looks)) if looks is not None else None
+        told = cls(instance, policy, engine, seed, allowed).tell(*measurements)
+        return replace(told, running=None, spent_gpu_s=0.0)
 
     @cached_property
     def envelope(self) -> Envelope:
@@ -97,16 +101,6 @@ class Sieve:
     def finished(self) -> bool:
         """Whether there is nothing more to ask: a verdict was reached, or no candidate is left."""
         return self.certificate.verdict is not Verdict.UNDECIDED or not self.candidates
-
-    @property
-    def spent_gpu_s(self) -> float:
-        """GPU-seconds of the measurements that were told."""
-        return self._spent_gpu_s
-
-    @property
-    def running(self) -> Server | None:
-        """The server that the last measurement left up."""
-        return server_of(self.instance.cell_by_key[self.measurements[-1].key]) if self.measurements else None
 
     def ask(self) -> Experiment:
         """The next measurement to make.
@@ -135,7 +129,7 @@ class Sieve:
         """
         told = {(row.key, row.seed) for row in self.measurements}
         fresh: list[Measurement] = []
-        spent, running = self._spent_gpu_s, self.running
+        spent, running = self.spent_gpu_s, self.running
         for row in rows:
             cell = self.instance.cell_by_key.get(row.key)
             if cell is None:
@@ -144,5 +138,7 @@ class Sieve:
                 told.add((row.key, row.seed))
                 fresh.append(row)
                 spent += row_cost_gpu_s(self.instance, row, running)
-                running = server_of(cell)
-        return replace(self, measurements=(*self.measurements, *fresh), _spent_gpu_s=spent) if fresh else self
+                running = None if row.status in SERVER_GONE else server_of(cell)
+        if not fresh:
+            return self
+        return replace(self, measurements=(*self.measurements, *fresh), running=running, spent_gpu_s=spent)
