@@ -11,11 +11,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import MappingProxyType
 from typing import Protocol
 
-from fleetsieve_models.placement import counting_is_enough as counting_is_enough
+from fleetsieve_models.placement import fewest_nodes
 from fleetsieve_models.problem import Configuration, FleetProblem, GpuPool, Name
 
 from fleetsieve.errors import SolveFailed
@@ -228,47 +228,3 @@ def replica_sizes(problem: FleetProblem, replicas: Mapping[Name, int]) -> dict[G
         if replicas.get(q.name, 0):
             sizes[by_name[q.pool]][q.gpus] += replicas[q.name]
     return sizes
-
-
-def fewest_nodes(pool: GpuPool, sizes: Mapping[int, int]) -> int | None:
-    """The fewest nodes of `pool` that host `sizes` (GPUs per replica -> replicas); None when the pool cannot.
-
-    Nodes are full ones of `gpus_per_node`, and one of the GPUs left over when these do not divide the pool's.
-    """
-    if pool.gpus_per_node is None:
-        raise ValueError(f"pool {pool.name} has no nodes")
-    items = tuple(sorted(((size, count) for size, count in sizes.items() if count), reverse=True))
-    used = sum(size * count for size, count in items)
-    if used > pool.gpus:
-        return None
-    if counting_is_enough(pool, [size for size, _ in items]):
-        return -(-used // pool.gpus_per_node)
-    full, rest = divmod(pool.gpus, pool.gpus_per_node)
-    nodes = [pool.gpus_per_node] * full + ([rest] if rest else [])
-    for count in range(-(-used // pool.gpus_per_node), len(nodes) + 1):
-        subsets = {tuple(nodes[:count]), tuple(nodes[-count:])} if count else {()}
-        if any(_packs(subset, items) for subset in sorted(subsets, reverse=True)):
-            return count
-    return None
-
-
-@lru_cache(maxsize=4096)
-def _packs(nodes: tuple[int, ...], items: tuple[tuple[int, int], ...]) -> bool:
-    """Whether the items (size, count), largest first, fit into the nodes: exact, the nodes filled one after another."""
-    if not items:
-        return True
-    if not nodes or sum(size * count for size, count in items) > sum(nodes):
-        return False
-    return any(_packs(nodes[1:], rest) for rest in _fillings(nodes[0], items))
-
-
-def _fillings(free: int, items: tuple[tuple[int, int], ...]) -> list[tuple[tuple[int, int], ...]]:
-    """What is left of the items after each way to fill one node as far as it goes, fullest first."""
-    if not items:
-        return [()]
-    (size, count), smaller = items[0], items[1:]
-    remains: list[tuple[tuple[int, int], ...]] = []
-    for taken in range(min(count, free // size), -1, -1):
-        kept = ((size, count - taken),) if count > taken else ()
-        remains += [kept + rest for rest in _fillings(free - taken * size, smaller)]
-    return remains

@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
+from fleetsieve_models.placement import counting_is_enough
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, Name
 from numpy.typing import NDArray
 
-from fleetsieve.allocation import STAGES, TIE, Optimum, counting_is_enough, evaluate, tolerance
+from fleetsieve.allocation import STAGES, TIE, Optimum, evaluate, tolerance
 from fleetsieve.errors import UsageError
 
 Floats = NDArray[np.float64]
