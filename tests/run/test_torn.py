@@ -1,0 +1,164 @@
+"""A run that stopped anywhere goes on to the same bytes: torn lines and rows, missing lines, failed writes, full disks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NAMES = ("certificate.json", "measurements.csv", "steps.jsonl")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in NAMES if (folder / name).is_file()}
+
+
+@pytest.fixture
+def quoted(folder):
+    """The small folder with sources that hold line breaks, commas and quotes, so that rows span lines."""
+    header, *rows = (folder.path / "measurements.csv").read_text().splitlines()
+    texts = ['"one\ntwo, ""three""\n"', '"\n\n"', '"a\r\nb"']
+    lines = [f"{header},source", *(f"{row},{text}" for row, text in zip(rows, texts, strict=True))]
+    (folder.path / "measurements.csv").write_text("\n".join(lines) + "\n", newline="")
+    return folder
+
+
+@pytest.fixture
+def made(cli, quoted, tmp_path):
+    assert cli("run", quoted.path, "--replay", "--out", "made").code == 0
+    return tmp_path / "made"
+
+
+def resumed(cli, folder: Path) -> dict[str, bytes]:
+    assert cli("run", folder, "--resume").code == 0
+    return content(folder)
+
+
+def row_ends(made: Path) -> list[int]:
+    """Where the header and each row of measurements.csv end."""
+    whole = (made / "measurements.csv").read_bytes()
+    return [k + 1 for k, byte in enumerate(whole) if byte == 10 and not whole[:k].count(b'"') % 2]
+
+
+def test_cut_anywhere(cli, made, tmp_path):
+    """Cut the rows at any byte, with the lines of the rows that are whole, or one line fewer."""
+    whole = content(made)
+    ends = row_ends(made)
+    lines = whole["steps.jsonl"].splitlines(keepends=True)
+    assert len(ends) == len(lines) >= 3
+    cuts = sorted(
+        {*ends, *(end - 1 for end in ends[1:]), *(end + 3 for end in ends[:-1]), *range(ends[0], ends[-1], 29)}
+    )
+    for cut in cuts:
+        rows = sum(end <= cut for end in ends) - 1
+        for kept in {rows, max(0, rows - 1)}:
+            torn = tmp_path / f"torn-{cut}-{kept}"
+            shutil.copytree(made, torn)
+            (torn / "certificate.json").unlink()
+            (torn / "measurements.csv").write_bytes(whole["measurements.csv"][:cut])
+            (torn / "steps.jsonl").write_bytes(b"".join(lines[: kept + 1]))
+            assert resumed(cli, torn) == whole, (cut, kept)
+
+
+def test_a_torn_last_line(cli, made, tmp_path):
+    whole = content(made)
+    ends = row_ends(made)
+    *lines, last = whole["steps.jsonl"].splitlines(keepends=True)
+    for length in (1, len(last) // 2, len(last) - 1):
+        torn = tmp_path / f"torn-{length}"
+        shutil.copytree(made, torn)
+        (torn / "measurements.csv").write_bytes(whole["measurements.csv"][: ends[-1]])
+        (torn / "steps.jsonl").write_bytes(b"".join(lines) + last[:length])
+        assert resumed(cli, torn) == whole
+
+
+def test_a_row_without_its_line_that_would_not_have_been_asked(cli, made, tmp_path):
+    """The operator changed a setting in between: the row is kept, its line says how it came."""
+    whole = content(made)
+    ends, lines = row_ends(made), whole["steps.jsonl"].splitlines(keepends=True)
+    second = whole["measurements.csv"][ends[1] : ends[2]]
+    (made / "measurements.csv").write_bytes(whole["measurements.csv"][: ends[0]] + second)
+    (made / "steps.jsonl").write_bytes(lines[0])
+    assert b"measured before the run was interrupted" in resumed(cli, made)["steps.jsonl"].splitlines()[1]
+    assert cli("certify", made).code == 0
+
+
+@pytest.mark.parametrize("which", range(1, 8))
+def test_a_disk_that_fills_up(cli, quoted, made, tmp_path, monkeypatch, which):
+    """The n-th sync of an open run fails: it is told, nothing is damaged, and the run goes on later."""
+    sync, count = os.fsync, [0]
+
+    def full(descriptor):
+        count[0] += 1
+        if count[0] == which:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        said = cli("run", quoted.path, "--replay", "--out", "other", "--json")
+    assert said.code == 1
+    assert "No space left on device" in said.document["error"]["message"]
+    other = tmp_path / "other"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    if other.exists():
+        assert resumed(cli, other) == content(made)
+    else:
+        assert cli("run", quoted.path, "--replay", "--out", "other").code == 0
+    assert content(other) == content(made)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("pages", [4, 7, 8, 9, 10, 11])
+def test_a_small_disk(cli, tmp_path, pages):
+    """A file system of a few pages: whatever did not fit is told, and after it grew the run ends with the same bytes."""
+    assert cli("run", "sim-chat-code-16gpu", "--replay", "--out", "whole", "--policy", "random").code == 0
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    page = os.sysconf("SC_PAGE_SIZE")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={pages * page}", "tmpfs", disk], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system could be mounted: {mounted.stderr.decode().strip()}")
+    try:
+        said = cli("run", "sim-chat-code-16gpu", "--replay", "--out", disk / "run", "--policy", "random", "--json")
+        assert said.code == 1
+        assert "No space left on device" in said.err
+        assert said.document["exit_code"] == 1
+        subprocess.run(["mount", "-o", f"remount,size={1000 * page}", disk], check=True)
+        assert (
+            cli("run", "sim-chat-code-16gpu", "--replay", "--out", disk / "run", "--policy", "random", "--resume").code
+            == 0
+        )
+        assert content(disk / "run") == content(tmp_path / "whole")
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_disk_that_cannot_be_written(cli, quoted, made, tmp_path):
+    whole = content(made)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], check=False, capture_output=True).returncode:
+        pytest.skip("no file system could be mounted")
+    try:
+        shutil.copytree(made, disk / "run")
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        for arguments in (
+            ["run", quoted.path, "--replay", "--out", disk / "other"],
+            ["run", disk / "run", "--resume"],
+            ["solve", quoted.path, "--certificate", disk / "c.json"],
+        ):
+            said = cli(*arguments, "--json")
+            assert (said.code, said.document["exit_code"]) == (1, 1)
+            assert "Read-only file system" in said.err
+        assert cli("certify", disk / "run").code == 0
+        assert content(disk / "run") == whole
+    finally:
+        subprocess.run(["umount", disk], check=True)
