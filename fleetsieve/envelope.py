@@ -258,15 +258,17 @@ def _beyond_memory(view: ClassView) -> set[CellKey]:
 
 
 def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
-    """The cells that a measurement may still resolve, in the fixed order of names.
+    """The cells that a measurement may still resolve and a plan may use, in the fixed order of names.
 
     Unmeasured cells that are still possible; measured ones whose interval straddles their SLO; and cells whose one failed look
-    may have been a flake (or a first OOM), which are tried once more.
+    may have been a flake (or a first OOM), which are tried once more. No plan uses a cell whose replica fits no node of its
+    pool, or whose class demands nothing.
     """
     keys = []
     for own in envelope.classes.values():
         for key, b in own.bounds.items():
-            if b.resolved or b.cell.excluded:
+            useless = own.view.workload.demand_rps <= 0.0 or not fits(b.cell, own.view.pools[key.pool])
+            if b.resolved or b.cell.excluded or useless:
                 continue
             known = own.view.known.get(key)
             if known is None or not known.failed or not known.given_up:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleetsieve.allocation import TIE, Allocation, Engine
+from fleetsieve.allocation import TIE, Allocation, Engine, evaluate
 from fleetsieve.certificate.gap import Gap, Lower, Upper, keeps_least_fulfilment
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.errors import SolveFailed
@@ -70,18 +70,20 @@ def certify(
         epsilon: largest gap that certifies, > 0; None takes the instance's.
 
     Raises:
-        SolveFailed: when the conservative plan itself could not be found.
+        SolveFailed: when the engine says that there is no conservative plan.
     """
     settings = envelope.instance.certificate
     epsilon = settings.epsilon if epsilon is None else epsilon
     eta = settings.fairness_slack if eta is None else eta
     low = engine.optimise(envelope.conservative, eta=eta)
-    if low.allocation is None:
+    if low.infeasible:
         raise SolveFailed(
             f"no conservative plan: {low.reason}", "an empty fleet always has one; run `fleetsieve doctor`"
         )
-    plan = low.allocation
-    lower = Lower(plan.shortfall, low.values["min_fulfilment"], plan.min_fulfilment, plan.goodput_rps)
+    # The proof in `gap` holds for any plan as A-, so one that a time limit cut short, or the empty one, is sound.
+    plan = low.allocation or evaluate(envelope.conservative, {})
+    best = low.values.get("min_fulfilment", plan.min_fulfilment)
+    lower = Lower(plan.shortfall, best, plan.min_fulfilment, plan.goodput_rps)
     upper, optimistic, reason = _upper(envelope, engine, lower, eta)
     gap = Gap.between(lower, upper, envelope.optimistic.total_demand_rps)
     unclear = tuple(

@@ -186,3 +186,12 @@ def test_a_larger_replica_than_the_pool_serves_nothing() -> None:
     huge = Cell(CellKey("chat", 16, "c1"), 16, LoadKind.CONCURRENCY, 1.0)
     found = Envelope.of(instance(None, huge), [good(huge.key)])
     assert found.unservable == ("chat",)
+
+
+def test_what_no_plan_can_use_is_not_asked() -> None:
+    huge = Cell(CellKey("chat", 16, "c1"), 16, LoadKind.CONCURRENCY, 1.0)
+    split = replace(huge, key=CellKey("chat", 8, "c1"), gpus=8)
+    assert candidates(Envelope.of(instance(None, *CELLS, huge))) == (LOW, MIDDLE, HIGH)
+    noded = replace(instance(None, *CELLS, split), fleet=Fleet((Pool("default", 16, gpus_per_node=4),)))
+    assert candidates(Envelope.of(noded)) == (LOW, MIDDLE, HIGH)
+    assert candidates(Envelope.of(instance().scaled(0.0))) == ()

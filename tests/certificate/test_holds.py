@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import pytest
+from fleetsieve_models.problem import FleetProblem
 
-from fleetsieve.allocation import Engine
+from fleetsieve.allocation import STAGES, Engine, Optimum
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.envelope import Envelope
 from fleetsieve.frontier import Frontier
@@ -27,6 +31,7 @@ from fleetsieve.instance import (
 from fleetsieve.solving import Milp
 
 ENGINES = pytest.mark.parametrize("engine", [Frontier(), Milp()], ids=lambda engine: engine.name)
+NO_HOLDS: Mapping[str, float] = MappingProxyType({})
 LIMITED = Slo(max_ttft_p99_s=1.0)
 
 
@@ -170,3 +175,56 @@ def test_a_class_that_demands_nothing_is_fulfilled(engine: Engine) -> None:
     assert found.verdict is Verdict.FEASIBLE
     assert found.conservative.min_fulfilment == 1.0
     assert found.conservative.gpus_used == 0
+
+
+class CutShort:
+    """An engine whose solver ran out of time after `kept` stages of the conservative solve, with or without an incumbent."""
+
+    name = "cut-short"
+
+    def __init__(self, kept: int, incumbent: bool) -> None:
+        self.kept, self.incumbent, self.calls = kept, incumbent, 0
+
+    def optimise(
+        self,
+        problem: FleetProblem,
+        stages: Sequence[str] = STAGES,
+        *,
+        eta: float = 0.0,
+        holds: Mapping[str, float] = NO_HOLDS,
+    ) -> Optimum:
+        self.calls += 1
+        whole = Frontier().optimise(problem, stages, eta=eta, holds=holds)
+        if self.calls > 1:
+            return whole
+        values = dict(list(whole.values.items())[: self.kept])
+        return Optimum(
+            whole.allocation if self.incumbent else None, values, dict(values), proven=False, reason="time limit"
+        )
+
+
+@pytest.mark.parametrize(("kept", "incumbent"), [(0, False), (0, True), (1, True), (2, True)])
+def test_a_conservative_solve_that_is_cut_short_still_gives_a_sound_certificate(kept: int, incumbent: bool) -> None:
+    """Any plan is a plan: the gap is measured from the one in hand, at worst from the empty fleet."""
+    only = chat(1)
+    engine = CutShort(kept, incumbent)
+    found = certificate_of(fleet(2, [WorkloadClass("chat", 2.0, LIMITED)], only), measured(only, 1.0), engine=engine)
+    assert found.verdict is (Verdict.FEASIBLE if incumbent else Verdict.UNDECIDED)
+    assert math.isclose(found.gap.largest, 0.0 if incumbent else 1.0)
+
+
+def test_an_optimistic_solve_that_is_cut_short_certifies_nothing() -> None:
+    only = chat(1)
+
+    class Late(CutShort):
+        def optimise(self, *args: Any, **more: Any) -> Optimum:
+            whole = Frontier().optimise(*args, **more)
+            self.calls += 1
+            return whole if self.calls == 1 else Optimum(None, {}, {}, proven=False, reason="time limit")
+
+    found = certificate_of(
+        fleet(2, [WorkloadClass("chat", 2.0, LIMITED)], only), measured(only, 1.0), engine=Late(0, False)
+    )
+    assert found.verdict is Verdict.UNDECIDED
+    assert (found.blocking, found.reason) == ("solver", "time limit")
+    assert found.gap.largest == math.inf
