@@ -173,7 +173,11 @@ class _Reader:
     def simulation(self, table: dict[str, Any]) -> Simulation | None:
         fleet = self.section(table, "fleet")
         client = self.section(table, "client")
-        classes = [self.workload(entry, k) for k, entry in enumerate(table.pop("classes", []))]
+        entries = table.pop("classes", [])
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            self.fault("classes", "is not a list of [[classes]] tables")
+            entries = []
+        classes = [self.workload(entry, k) for k, entry in enumerate(entries)]
         certificate = self.build(CertificateSettings, table.pop("certificate", {}), "certificate")
         measure = self.build(MeasureSettings, table.pop("measure", {}), "measure")
         llm = self.build(Llm, table.pop("model", {}), "model")
@@ -234,14 +238,23 @@ class _Reader:
             return None
         return SimulatedClass(stated, LoadKind(kind), cv, inputs, outputs, loads)
 
-    def loads(self, table: dict[str, Any], where: str, *, whole: bool) -> dict[int, tuple[float, ...]]:
+    def loads(self, table: Any, where: str, *, whole: bool) -> dict[int, tuple[float, ...]]:
         ladders: dict[int, tuple[float, ...]] = {}
+        if not isinstance(table, dict):
+            self.fault(f"{where}.loads", "is not a table")
+            return ladders
         for key, ladder in table.items():
             if not key.startswith("tp") or not key[2:].isdigit() or int(key[2:]) < 1:
                 self.fault(f"{where}.loads.{key}", "is not a tensor-parallel degree such as tp2")
                 continue
+            if not isinstance(ladder, list):
+                self.fault(f"{where}.loads.{key}", f"{ladder!r} is not a list of loads")
+                continue
+            before = len(self.faults)
             for value in ladder:
                 self.number(f"{where}.loads.{key}", value, whole=whole)
+            if len(self.faults) > before:
+                continue
             if not ladder or sorted(set(ladder)) != ladder:
                 self.fault(f"{where}.loads.{key}", f"{ladder} does not rise strictly")
             ladders[int(key[2:])] = tuple(float(value) for value in ladder)
