@@ -21,6 +21,10 @@ DEFAULT_POOL = "default"
 TAIL_METRICS = ("ttft", "e2e", "tpot")
 
 
+MOST_DEMAND_RPS = 1e9
+"""Demands above this are no question about a fleet, and numbers beside such a demand are lost in a solver's tolerances."""
+
+
 class CellKey(NamedTuple):
     """What names a cell in every file and output: class, tensor-parallel degree, load label, GPU pool."""
 

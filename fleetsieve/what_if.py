@@ -7,10 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fleetsieve.errors import UsageError
-from fleetsieve.instance import Instance, WorkloadClass
-
-MOST_DEMAND_RPS = 1e9
-"""Demands above this are no question about a fleet, and numbers beside such a demand are lost in a solver's tolerances."""
+from fleetsieve.instance import MOST_DEMAND_RPS, Instance, WorkloadClass
 
 
 def with_demand_scale(instance: Instance, scale: float) -> Instance:

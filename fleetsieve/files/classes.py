@@ -10,7 +10,7 @@ from fleetsieve.files.faults import FaultList
 from fleetsieve.files.plausibility import LONGEST_S, long_time
 from fleetsieve.files.schema import CLASSES, number_text
 from fleetsieve.files.table import Table, optional, read_table
-from fleetsieve.instance import TAIL_METRICS, Slo, WorkloadClass
+from fleetsieve.instance import MOST_DEMAND_RPS, TAIL_METRICS, Slo, WorkloadClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,10 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
             faults.add(
                 line, "class", "duplicate class", f"class {name!r} stands on line {lines[name]} too; keep one row"
             )
+    for line, demand in zip(table.lines.tolist(), table.numbers["demand_rps"].tolist(), strict=True):
+        if demand > MOST_DEMAND_RPS:
+            message = f"{number_text(demand)} is out of range; demand_rps must be <= {MOST_DEMAND_RPS:g}"
+            faults.add(line, "demand_rps", "out of range", message)
     _suspect(table, faults)
     return ClassesFile(_classes(table), lines, complete)
 

@@ -165,6 +165,14 @@ def test_bad_files_are_told_in_full(cli, folder):
     assert "'closed'" in solved.err
 
 
+@pytest.mark.parametrize("command", [["validate"], ["solve"], ["certify"], ["run", "--replay"]])
+def test_a_demand_beyond_all_reason_is_a_fault_of_its_file(cli, folder, command):
+    folder.change("classes.csv", '"chat",,,8,1,', '"chat",,,1e308,1,')
+    said = cli(*command, folder.path, "--json")
+    assert said.code == 2
+    assert "classes.csv:2 [demand_rps]: 1e+308 is out of range" in said.err
+
+
 COMMANDS = [
     ["solve", "{small}"],
     ["solve", "{small}", "--formulation", "fewest-gpus"],

@@ -25,6 +25,7 @@ from fleetsieve.files import (
 )
 from fleetsieve.files.toml_schema import ASSUMPTIONS, NOISE
 from fleetsieve.instance import (
+    MOST_DEMAND_RPS,
     Cell,
     CellKey,
     CertificateSettings,
@@ -76,7 +77,7 @@ FLEETS = st.builds(
 CLASSES = st.builds(
     WorkloadClass,
     NAMES,
-    NUMBERS,
+    st.floats(0.0, MOST_DEMAND_RPS, allow_subnormal=False),
     st.builds(Slo, maybe(POSITIVE), maybe(POSITIVE), maybe(POSITIVE), maybe(FRACTIONS)),
     POSITIVE,
     maybe(NUMBERS),
