@@ -17,6 +17,8 @@ MILP's in all stages: a property test compares them on thousands of random insta
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -160,7 +162,9 @@ def greatest_goodput(
             best = grown
     if limited:
         tight_curves = [c for c, tight in zip(curves, bound, strict=True) if tight]
-        labels = _labels(tight_curves, gpus, [s for s, tight in zip(start, bound, strict=True) if tight], shortfall)
+        labels = _labels(
+            tight_curves, gpus, [s for s, tight in zip(start, bound, strict=True) if tight], shortfall, best
+        )
         return max((label.served + float(best[gpus - label.gpus]) for label in labels), default=-np.inf)
     return float(best[gpus])
 
@@ -208,34 +212,108 @@ class _Label:
     rank: tuple[float, int, int]
     steps: tuple[int, ...]
 
-    def beats(self, other: _Label) -> bool:
-        """Whether `other` can be dropped: no fewer GPUs, no less lost, no more served, no better tie-breaks."""
-        if self.gpus > other.gpus or self.loss > other.loss + TIE or self.served < other.served - TIE:
-            return False
-        same = self.gpus == other.gpus and self.served <= other.served + TIE
-        return not same or self.rank <= other.rank
+
+MANY_LABELS = 2000
+"""From this many partial plans of a class on, bounding them by a good whole plan is worth the time it takes to find one."""
 
 
-def _labels(curves: Sequence[Curve], gpus: int, start: Sequence[int], shortfall: float) -> list[_Label]:
-    """The Pareto labels (GPUs, shortfall, goodput) of all plans from `start` up within the shortfall limit."""
-    unavoidable = [float(c.loss[-1]) for c in curves]
-    labels = [_Label(0, 0.0, 0.0, (0.0, 0, 0), ())]
+def _labels(
+    curves: Sequence[Curve], gpus: int, start: Sequence[int], shortfall: float, rest: Floats | None = None
+) -> list[_Label]:
+    """The Pareto labels (GPUs, shortfall, goodput) of all plans from `start` up within the shortfall limit.
+
+    A partial plan is dropped when no completion keeps the limit, when another one beats it, or when even the most that the
+    other classes can serve leaves it below a whole plan in hand. `rest[k]` is what classes outside `curves` can serve at most with
+    k GPUs.
+    """
+    least, most = _completions(curves, gpus, start, rest)
+    labels, target = [_Label(0, 0.0, 0.0, (0.0, 0, 0), ())], -np.inf
     for i, (c, s) in enumerate(zip(curves, start, strict=True)):
-        room = shortfall + TIE - sum(unavoidable[i + 1 :])
         grown: list[_Label] = []
         for label in labels:
             for step in range(s, len(c.gpus)):
                 used, loss = label.gpus + int(c.gpus[step]), label.loss + float(c.loss[step])
                 if used > gpus:
                     break
-                if loss <= room:
+                if loss + least[i + 1][gpus - used] <= shortfall + TIE:
                     grown.append(_extended(label, c, step, used, loss))
-        grown.sort(key=lambda g: (g.gpus, g.loss, -g.served, g.rank, g.steps))
-        labels = []
-        for candidate in grown:
-            if not any(kept.beats(candidate) for kept in labels):
-                labels.append(candidate)
+        if len(grown) > MANY_LABELS:
+            if target == -np.inf:
+                good = _good_plan(curves, gpus, start, shortfall, most[-1])
+                target = good - 2.0 * tolerance(good) if good > -np.inf else 0.0
+            grown = [g for g in grown if g.served + most[i + 1][gpus - g.gpus] >= target]
+        labels = _unbeaten(grown)
     return labels
+
+
+def _unbeaten(labels: list[_Label]) -> list[_Label]:
+    """The labels that no other one beats: by no more GPUs, no more lost, no less served and, if all that ties, the better rank."""
+    kept: list[_Label] = []
+    # What is kept, as a staircase: the more is lost, the more is served. All of it uses no more GPUs than what comes.
+    losses: list[float] = []
+    stairs: list[_Label] = []
+    for label in sorted(labels, key=lambda g: (g.gpus, g.loss, -g.served, g.rank, g.steps)):
+        place = bisect_right(losses, label.loss + TIE)
+        if place:
+            best = stairs[place - 1]
+            ties = best.gpus == label.gpus and best.served <= label.served + TIE
+            if best.served >= label.served - TIE and (not ties or best.rank <= label.rank):
+                continue
+        kept.append(label)
+        low = bisect_left(losses, label.loss)
+        high = low
+        while high < len(stairs) and stairs[high].served <= label.served:
+            high += 1
+        if low == 0 or stairs[low - 1].served < label.served:
+            losses[low:high], stairs[low:high] = [label.loss], [label]
+    return kept
+
+
+def _completions(
+    curves: Sequence[Curve], gpus: int, start: Sequence[int], rest: Floats | None
+) -> tuple[list[list[float]], list[list[float]]]:
+    """For i = 0..n and k GPUs: the least that classes i, i + 1, ... lose with k GPUs, and the most they and the rest serve."""
+    least = [np.zeros(gpus + 1)]
+    most = [np.zeros(gpus + 1) if rest is None else rest]
+    for c, s in zip(reversed(curves), reversed(start), strict=True):
+        loss, served = np.full(gpus + 1, np.inf), np.full(gpus + 1, -np.inf)
+        for step in range(s, len(c.gpus)):
+            used = int(c.gpus[step])
+            if used > gpus:
+                break
+            np.minimum(loss[used:], least[-1][: gpus + 1 - used] + c.loss[step], out=loss[used:])
+            np.maximum(served[used:], most[-1][: gpus + 1 - used] + c.served_rps[step], out=served[used:])
+        least.append(loss)
+        most.append(served)
+    return [column.tolist() for column in reversed(least)], [column.tolist() for column in reversed(most)]
+
+
+def _good_plan(
+    curves: Sequence[Curve], gpus: int, start: Sequence[int], shortfall: float, rest: Sequence[float], rounds: int = 12
+) -> float:
+    """What a good plan within the shortfall limit serves, found by pricing the shortfall; -inf when none was found."""
+    found, low, high = -np.inf, 0.0, np.inf
+    scale = math.fsum(float(c.served_rps[-1]) for c in curves)
+    price = scale / max(shortfall, TIE)
+    for _ in range(rounds):
+        value, loss = np.array(rest, dtype=np.float64), np.zeros(gpus + 1)
+        for c, s in zip(curves, start, strict=True):
+            grown, lost = np.full(gpus + 1, -np.inf), np.full(gpus + 1, np.inf)
+            for step in range(s, len(c.gpus)):
+                used = int(c.gpus[step])
+                if used > gpus:
+                    break
+                offer = value[: gpus + 1 - used] + (c.served_rps[step] - price * c.loss[step])
+                better = offer > grown[used:]
+                grown[used:][better] = offer[better]
+                lost[used:][better] = (loss[: gpus + 1 - used] + c.loss[step])[better]
+            value, loss = grown, lost
+        if loss[gpus] <= shortfall:
+            found, high = max(found, float(value[gpus] + price * loss[gpus])), price
+        else:
+            low = price
+        price = (low + high) / 2 if high < np.inf else 4.0 * price
+    return found
 
 
 def _extended(label: _Label, c: Curve, step: int, used: int, loss: float) -> _Label:

@@ -59,6 +59,7 @@ def tied_rates(*choices: float) -> st.SearchStrategy[float]:
 TIED = Shape(capacities=tied_rates(1.0, 1.5, 2.0, 3.0), demands=tied_rates(2.0, 3.0, 4.0, 6.0, 6.0))
 TYPICAL = Shape(classes=(1, 4), gpus=(1, 24), cells=4)
 WIDE = Shape(classes=(3, 5), gpus=(16, 64), cells=4, demands=rates(500, 9000))
+LARGE = Shape(classes=(6, 9), gpus=(100, 300), cells=4, capacities=rates(50, 600), demands=rates(5000, 30000))
 THREES = Shape(gpus=(1, 20), sizes=(1, 2, 3, 4, 6))
 NODED = Shape(gpus=(1, 20), sizes=(1, 2, 4, 8), nodes=(8,))
 
