@@ -7,7 +7,7 @@ equal or far further apart than any tolerance, and an exact brute force and floa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
 from hypothesis import strategies as st
@@ -198,6 +198,36 @@ def situations(draw: st.DrawFn, *, known: float, width: float, tight: bool = Fal
         certificate=CertificateSettings(epsilon, draw(st.sampled_from([None, 0.0]))),
         assumptions={"tail_monotone": {"enabled": False}},
     )
+    return Situation(instance, tuple(rows), Truth(capacity, usable))
+
+
+@st.composite
+def trades(draw: st.DrawFn) -> Situation:
+    """A critical class that may reach its floor only with GPUs that the others need, by a wide cell that is not measured.
+
+    Here the shortfall that is guaranteed is above the one that is possible, and less of it is bought with fulfilment.
+    """
+    gpus = draw(st.integers(4, 8))
+    classes = [WorkloadClass("chat", draw(rates(500, 1500)), Slo(LIMIT_S), 1.0, None)]
+    classes[0] = replace(classes[0], floor_rps=classes[0].demand_rps * draw(st.sampled_from([0.6, 0.8, 1.0])))
+    narrow = draw(st.integers(gpus // 2 + 1, gpus - 1))
+    cells = [Cell(CellKey("chat", narrow, "narrow"), narrow), Cell(CellKey("chat", gpus, "wide"), gpus)]
+    capacity = {cells[0].key: draw(rates(100, 450)), cells[1].key: draw(rates(450, 1500))}
+    usable = {cells[0].key: True, cells[1].key: draw(st.integers(0, 3)) > 0}
+    rows = []
+    for name in ("code", "docs")[: draw(st.integers(1, 2))]:
+        classes.append(WorkloadClass(name, draw(rates(50, 300)), Slo(LIMIT_S)))
+        for k in range(draw(st.integers(1, 2))):
+            key = CellKey(name, draw(st.integers(1, max(1, gpus - narrow))), f"load{k}")
+            cells.append(Cell(key, key.tp))
+            capacity[key], usable[key] = draw(rates(10, 300)), True
+    for place, cell in enumerate(cells):
+        if place != 1 and (place == 0 or draw(st.integers(0, 3)) > 0):
+            rows.append(Measurement(cell.key, throughput_rps=Reading(capacity[cell.key]), ttft_p99_s=Reading(0.5)))
+        else:
+            offered = capacity[cell.key] * draw(st.sampled_from([1.0, 1.01, 1.3]))
+            cells[place] = replace(cell, load_kind=LoadKind.RATE, offered=offered)
+    instance = Instance("traded", Fleet((Pool("default", gpus),)), tuple(classes), tuple(cells))
     return Situation(instance, tuple(rows), Truth(capacity, usable))
 
 

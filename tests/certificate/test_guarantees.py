@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from hypothesis import given, settings
-from strategies import Situation, bounds_admit, situations
+from strategies import Situation, bounds_admit, situations, trades
 
 from fleetsieve.allocation import Allocation, evaluate
 from fleetsieve.certificate import Certificate, Verdict, certify
@@ -77,6 +77,7 @@ def check_infeasible(situation: Situation) -> None:
         ("precise", 500, {Verdict.FEASIBLE: 120, Verdict.INFEASIBLE: 30, Verdict.UNDECIDED: 50}),
         ("vague", 400, {Verdict.FEASIBLE: 40, Verdict.INFEASIBLE: 20, Verdict.UNDECIDED: 120}),
         ("contended", 600, {Verdict.INFEASIBLE: 50, Verdict.UNDECIDED: 120, "floors missed, some reachable": 60}),
+        ("traded", 300, {Verdict.UNDECIDED: 80, "floors missed, some reachable": 150}),
     ],
 )
 def test_a_certificate_holds_under_every_truth(regime: str, examples: int, least: dict[str, int]) -> None:
@@ -84,6 +85,7 @@ def test_a_certificate_holds_under_every_truth(regime: str, examples: int, least
         "precise": situations(known=0.95, width=0.05),
         "vague": situations(known=0.8, width=0.4),
         "contended": situations(known=0.5, width=0.3, tight=True, critical=0.5),
+        "traded": trades(),
     }
     seen: Counter[str] = Counter()
 
