@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
+from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
 from fleetsieve.assumptions import CAPACITY, Assumption, ClassView, Contradiction, assumptions_of
 from fleetsieve.instance import TAIL_METRICS, ArmKey, Cell, CellKey, Instance, Measurement, Pool
@@ -54,16 +54,18 @@ class ClassEnvelope:
     @cached_property
     def servable(self) -> bool:
         """Whether some cell that fits its pool may serve requests under the upper bounds."""
+        least = NOTHING * self.view.workload.demand_rps
         return any(
-            b.possible and b.capacity_rps.hi > 0.0 and fits(b.cell, self.view.pools[b.cell.key.pool])
+            b.possible and b.capacity_rps.hi > least and fits(b.cell, self.view.pools[b.cell.key.pool])
             for b in self.bounds.values()
         )
 
     @cached_property
     def committed_choice(self) -> bool:
         """Whether some measured cell can be committed and serves requests."""
+        least = NOTHING * self.view.workload.demand_rps
         return any(
-            b.committable and b.capacity_rps.lo > 0.0 and fits(b.cell, self.view.pools[b.cell.key.pool])
+            b.committable and b.capacity_rps.lo > least and fits(b.cell, self.view.pools[b.cell.key.pool])
             for b in self.bounds.values()
         )
 

@@ -10,6 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+def spelled_out(text: str) -> str:
+    """`text` with its control characters spelled out: names come from files, and a terminal would obey them.
+
+    >>> spelled_out("a\\x1b[31m")
+    'a\\\\x1b[31m'
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 class FleetSieveError(Exception):
     """A failure that is told to the person, without a traceback.
 

@@ -121,7 +121,14 @@ def gap_text(gap: Gap) -> str:
     parts = (
         [gap.min_fulfilment, gap.goodput] if gap.shortfall == 0.0 else [gap.shortfall, gap.min_fulfilment, gap.goodput]
     )
-    return "/".join(upper_text(part) if math.isfinite(part) else "?" for part in parts)
+    return "/".join(_gap_part(part) for part in parts)
+
+
+def _gap_part(part: float) -> str:
+    if not math.isfinite(part):
+        return "?"
+    # The solver's bounds are rounded outwards by this much: no gap that a person could act on.
+    return "<1e-6" if 0.0 < part < 1e-6 else upper_text(part)
 
 
 def _shown(after: Certificate, key: CellKey) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from fleetsieve import __version__
-from fleetsieve.errors import FleetSieveError, InputError
+from fleetsieve.errors import FleetSieveError, InputError, spelled_out
 
 INTERRUPTED = 130
 
@@ -116,7 +116,7 @@ def _answer(arguments: list[str]) -> int:
             fault = FleetSieveError(f"{place}{fault.strerror or fault}")
         if as_json:
             emit({"error": error_document(fault), "exit_code": fault.exit_code})
-        click.echo(f"error: {fault}", err=True)
+        click.echo(f"error: {spelled_out(str(fault))}", err=True)
         return fault.exit_code
 
 

@@ -108,6 +108,7 @@ def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
 
 
 def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> int:
+    from fleetsieve import __version__
     from fleetsieve.certificate import gap_document, plan_document
     from fleetsieve.cost import grid_cost_gpu_s
     from fleetsieve.explanation import why_infeasible
@@ -122,6 +123,13 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
     from fleetsieve.sieve import Sieve
     from fleetsieve.solving import Milp
 
+    if journal.start.get("fleetsieve") != __version__:
+        version = journal.start.get("fleetsieve")
+        say(
+            messages(),
+            f"warning: the run was started by version {version}, this is {__version__}: its choices may differ",
+            "yellow",
+        )
     read = read_instance(journal.folder)
     probe = Replay(read_measurements(journal.folder / HIDDEN, read.instance))
     missing = probe.missing(read.instance)
@@ -141,9 +149,16 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
         say(messages(), f"resumed: {len(read.measurements)} cells were measured before")
     for step in again:
         show_step(messages(), step, grid)
-    for step in run(sieve, probe, journal):
-        show_step(messages(), step, grid)
-        sieve = step.sieve
+    try:
+        for step in run(sieve, probe, journal):
+            show_step(messages(), step, grid)
+            sieve = step.sieve
+    except KeyboardInterrupt:
+        say(
+            messages(),
+            f"everything measured is in {journal.folder}; go on with: fleetsieve run {journal.folder} --resume",
+        )
+        raise
     certificate = sieve.certificate
     why = why_infeasible(certificate)
     journal.write_certificate(final_document(sieve, journal, why))
@@ -161,7 +176,7 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
             }
         )
     else:
-        spent = cost_line(certificate, steps, sieve.spent_gpu_s, grid)
+        spent = cost_line(certificate, sieve.measurements, sieve.spent_gpu_s, grid)
         show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
         say(results(), f"run: {journal.folder}")
     if by_verdict:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from fleetsieve.instance import LoadKind, Status
+from fleetsieve.instance import MOST_DEMAND_RPS, LoadKind, Status
 
 LARGEST_INTEGER = 2**53
 """Up to here every whole number is a float of its own, so a column can be checked as floats."""
@@ -64,6 +64,9 @@ NON_NEGATIVE = Range()
 POSITIVE = Range(above=True)
 AT_LEAST_ONE = Range(1.0)
 FRACTION = Range(0.0, 1.0)
+RATE = Range(most=MOST_DEMAND_RPS)
+PRIORITY = Range(0.0, 1e6, above=True)
+"""Beyond these a sum of priorities or rates has digits that no solver can tell apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ CLASSES = (
     _number("input_tokens", "tokens"),
     _number("output_tokens", "tokens"),
     _number("demand_rps", "requests/s", required=True),
-    _number("priority", "", POSITIVE),
+    _number("priority", "", PRIORITY),
     _number("floor_rps", "requests/s"),
     _number("max_ttft_p99_s", "seconds", POSITIVE),
     _number("max_e2e_p99_s", "seconds", POSITIVE),
@@ -163,7 +166,8 @@ def _bounds(name: str) -> tuple[Column, Column]:
     if name == "success_rate":
         return _number(low, "", FRACTION), _number(high, "", FRACTION)
     unit = "requests/s" if name == "throughput_rps" else "seconds"
-    return _number(low, unit), Column(high, Kind.NUMBER, unit=unit, infinite=True)
+    range = RATE if name == "throughput_rps" else NON_NEGATIVE
+    return _number(low, unit, range), Column(high, Kind.NUMBER, unit=unit, infinite=True)
 
 
 MEASUREMENTS = (
@@ -173,7 +177,7 @@ MEASUREMENTS = (
     _text("pool"),
     _whole("seed", NON_NEGATIVE),
     Column("status", Kind.CHOICE, required=True, choices=tuple(status.value for status in Status)),
-    _number("throughput_rps", "requests/s"),
+    _number("throughput_rps", "requests/s", RATE),
     _number("success_rate", "", FRACTION),
     _whole("requests", NON_NEGATIVE),
     _number("ttft_p50_s", "seconds"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from fleetsieve.certificate import Certificate
+from fleetsieve.instance import Measurement
 from fleetsieve.presentation.terminal import literal, say
 from fleetsieve.running import Step
 
@@ -23,10 +26,9 @@ def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
     console.print(line, soft_wrap=not console.is_terminal)
 
 
-def cost_line(certificate: Certificate, steps: int, spent_gpu_s: float, grid_gpu_s: float) -> str:
+def cost_line(certificate: Certificate, rows: Sequence[Measurement], spent_gpu_s: float, grid_gpu_s: float) -> str:
     """What a run spent of the full grid."""
     share = f" ({spent_gpu_s / grid_gpu_s:.1%})" if grid_gpu_s > 0.0 else ""
-    cells = len(certificate.envelope.instance.cells)
-    return (
-        f"{steps} of {cells} cells measured, {spent_gpu_s:,.0f} of the full grid's {grid_gpu_s:,.0f} GPU-seconds{share}"
-    )
+    seen, cells = len({row.key for row in rows}), len(certificate.envelope.instance.cells)
+    looks = f" in {len(rows)} looks" if len(rows) > seen else ""
+    return f"{seen} of {cells} cells measured{looks}, {spent_gpu_s:,.0f} of the full grid's {grid_gpu_s:,.0f} GPU-seconds{share}"

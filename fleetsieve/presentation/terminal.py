@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from fleetsieve.errors import Fault
+from fleetsieve.errors import Fault, spelled_out
 
 PLAIN_WIDTH = 160
 """Columns of output that goes to a file or a pipe, where there is no terminal to fit."""
@@ -32,8 +32,7 @@ def _console(*, stderr: bool) -> Console:
 
 def literal(text: str, style: str = "") -> Text:
     """`text` as it is; control characters, which a terminal would obey, are spelled out."""
-    safe = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
-    return Text(safe, style=style)
+    return Text(spelled_out(text), style=style)
 
 
 def say(console: Console, text: str, style: str = "") -> None:

@@ -13,6 +13,9 @@ from functools import cached_property
 
 Name = Hashable
 
+NOTHING = 1e-12
+"""A replica that serves no more than this part of its class's demand serves nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClassDemand:
@@ -92,10 +95,11 @@ class FleetProblem:
     @cached_property
     def configurations_of(self) -> dict[str, tuple[Configuration, ...]]:
         """Q_i: the configurations of each class that serve anything and fit the fleet, in the fixed order."""
+        least = {c.name: NOTHING * c.demand_rps for c in self.classes}
         own: dict[str, list[Configuration]] = {c.name: [] for c in self.classes}
         largest = {p.name: p.largest_replica for p in self.pools}
         for q in self.configurations:
-            if q.capacity_rps > 0.0 and q.gpus <= largest[q.pool]:
+            if q.capacity_rps > least[q.class_name] and q.gpus <= largest[q.pool]:
                 own[q.class_name].append(q)
         return {name: tuple(qs) for name, qs in own.items()}
 

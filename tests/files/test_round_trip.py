@@ -49,6 +49,7 @@ NAMES = st.one_of(
 NUMBERS = st.floats(0.0, 1e300, allow_subnormal=False)
 POSITIVE = st.floats(1e-300, 1e300)
 FRACTIONS = st.floats(0.0, 1.0)
+RATES = st.floats(0.0, MOST_DEMAND_RPS, allow_subnormal=False)
 
 
 def maybe(strategy: st.SearchStrategy[float]) -> st.SearchStrategy[float | None]:
@@ -77,9 +78,9 @@ FLEETS = st.builds(
 CLASSES = st.builds(
     WorkloadClass,
     NAMES,
-    st.floats(0.0, MOST_DEMAND_RPS, allow_subnormal=False),
+    RATES,
     st.builds(Slo, maybe(POSITIVE), maybe(POSITIVE), maybe(POSITIVE), maybe(FRACTIONS)),
-    POSITIVE,
+    st.floats(1e-300, 1e6),
     maybe(NUMBERS),
     maybe(NUMBERS),
     maybe(NUMBERS),
@@ -105,7 +106,7 @@ MEASUREMENT = st.builds(
     Measurement,
     key=st.just(CellKey("", 1, "")),
     status=st.sampled_from(Status),
-    throughput_rps=readings(NUMBERS),
+    throughput_rps=readings(RATES),
     success_rate=readings(FRACTIONS, unbounded=False),
     ttft_p99_s=readings(NUMBERS),
     e2e_p99_s=readings(NUMBERS),
