@@ -49,8 +49,11 @@ def verdict_sentence(certificate: Certificate) -> str:
 
 def _demand_met(c: Certificate) -> str:
     short = [got for got in c.conservative.classes if got.fulfilment < 1.0 and got.class_name not in c.unservable]
+    if not short and c.unservable:
+        others = any(got.class_name not in c.unservable for got in c.conservative.classes)
+        return "it serves all demand of the other classes." if others else "it serves nothing."
     if not short:
-        return "it serves all demand." if not c.unservable else "it serves all demand of the other classes."
+        return "it serves all demand."
     told = [f"{got.class_name} {lower_text(got.fulfilment, 4)}" for got in short]
     return f"demand is not met in full (fulfilment: {', '.join(told)})."
 
