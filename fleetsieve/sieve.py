@@ -70,8 +70,10 @@ class Sieve:
         """A run that begins with `measurements` (none by default); what they cost was spent before and does not count.
 
         Raises:
-            UsageError: when a row is of a cell that the instance does not have.
+            UsageError: when a row is of a cell that the instance does not have, or the seed is negative.
         """
+        if seed < 0:
+            raise UsageError(f"a seed of {seed} is below 0")
         allowed = MappingProxyType(dict(looks)) if looks is not None else None
         told = cls(instance, policy, engine, seed, allowed).tell(*measurements)
         return replace(told, running=None, spent_gpu_s=0.0)
