@@ -14,7 +14,7 @@ from functools import cached_property
 from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
 from fleetsieve.assumptions import CAPACITY, Assumption, ClassView, Contradiction, assumptions_of
-from fleetsieve.instance import TAIL_METRICS, ArmKey, Cell, CellKey, Instance, Measurement, Pool
+from fleetsieve.instance import TAIL_METRICS, ArmKey, Cell, CellKey, Instance, Measurement, Pool, Slo, Status
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
 from fleetsieve.statistics import KnownCell, summarise_all
 
@@ -45,11 +45,12 @@ class CellBounds:
 
 @dataclass(frozen=True)
 class ClassEnvelope:
-    """The bounds of one class's cells, and the assumptions that its data contradict."""
+    """The bounds of one class's cells, the assumptions that its data contradict, and the cells above a proven OOM."""
 
     view: ClassView
     bounds: Mapping[CellKey, CellBounds]
     contradictions: tuple[Contradiction, ...]
+    beyond_memory: frozenset[CellKey] = frozenset()
 
     @cached_property
     def servable(self) -> bool:
@@ -194,7 +195,7 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
         for cells in view.arms.values()
         for cell in cells
     }
-    return ClassEnvelope(view, bounds, tuple(contradictions))
+    return ClassEnvelope(view, bounds, tuple(contradictions), frozenset(exhausted))
 
 
 def _bounds(
@@ -259,12 +260,23 @@ def _beyond_memory(view: ClassView) -> set[CellKey]:
     return gone
 
 
+def _may_tell_more(known: KnownCell, slo: Slo) -> bool:
+    """Whether one more look may settle a measured cell: its one look lacks a value that is needed.
+
+    Rows without statistics behind them never narrow an interval, so a cell that straddles its SLO is not looked at again.
+    """
+    needed = [known.capacity_rps, *(known.tail_s(m) for m in TAIL_METRICS if slo.limit_s(m) is not None)]
+    if slo.min_success is not None:
+        needed.append(known.success)
+    return known.count(Status.OK) < 2 and any(told is None for told in needed)
+
+
 def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
     """The cells that a measurement may still resolve and a plan may use, in the fixed order of names.
 
-    Unmeasured cells that are still possible; measured ones whose interval straddles their SLO; and cells whose one failed look
-    may have been a flake (or a first OOM), which are tried once more. No plan uses a cell whose replica fits no node of its
-    pool, or whose class demands nothing.
+    Unmeasured cells that are still possible; measured ones that lack a value which their SLO needs, looked at once more; and
+    cells whose one failed look may have been a flake (or a first OOM), which are tried once more. No plan uses a cell whose
+    replica fits no node of its pool, or whose class demands nothing.
     """
     keys = []
     for own in envelope.classes.values():
@@ -273,6 +285,6 @@ def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
             if b.resolved or b.cell.excluded or useless:
                 continue
             known = own.view.known.get(key)
-            if known is None or not known.failed or not known.given_up:
+            if known is None or (not known.given_up if known.failed else _may_tell_more(known, own.view.workload.slo)):
                 keys.append(key)
     return tuple(sorted(keys))

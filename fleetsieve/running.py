@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
-from fleetsieve.errors import UsageError
+from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Measurement, Status
 from fleetsieve.journal import Journal, Line, digests
 from fleetsieve.probes import Probe
@@ -54,11 +54,18 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
 
 
 def run(sieve: Sieve, probe: Probe, journal: Journal) -> Iterator[Step]:
-    """Ask, measure, store and tell until the sieve is finished; yields each step when it is on disk."""
+    """Ask, measure, store and tell until the sieve is finished; yields each step when it is on disk.
+
+    Raises:
+        FleetSieveError: when the probe repeats a row: the loop would ask for it for ever.
+    """
     while not sieve.finished:
         experiment = sieve.ask()
         look = sum(row.key == experiment.key for row in sieve.measurements)
-        row = journal.add_row(probe.measure(experiment.key, look))
+        row = probe.measure(experiment.key, look)
+        if sieve.tell(row) is sieve:
+            raise FleetSieveError(f"the probe gave {row.key} seed {row.seed} again, which was measured before")
+        row = journal.add_row(row)
         step = _step(len(journal.lines), experiment, row, sieve)
         journal.add_step(step_line(step))
         sieve = step.sieve

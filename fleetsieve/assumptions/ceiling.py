@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fleetsieve.assumptions.protocol import CAPACITY, ClassView, Contradiction, Limit
-from fleetsieve.instance import ArmKey
+from fleetsieve.instance import ArmKey, CellKey
+from fleetsieve.interval import Interval
 
 
 @dataclass(frozen=True)
@@ -21,24 +22,26 @@ class Ceiling:
         return f"an unmeasured capacity per GPU is at most {self.factor:g} x the best measured one of its class"
 
     def audit(self, view: ClassView) -> Iterable[Contradiction]:
-        """Looks back: a measured cell that the ceiling would have ruled out when it was revealed."""
-        best = 0.0
-        for key, known in view.known.items():
-            cell = next(c for c in view.arms[ArmKey(key.class_name, key.tp, key.pool)] if c.key == key)
-            if known.capacity_rps is None:
-                continue
-            per_gpu = known.capacity_rps.lo / cell.gpus
-            if best > 0.0 and per_gpu > self.factor * best:
-                text = f"{per_gpu:g} requests/s per GPU measured, at most {self.factor * best:g} by the best one before"
-                for arm in view.arms:
-                    yield Contradiction(self.name, arm, CAPACITY, (key,), text)
-            best = max(best, known.capacity_rps.hi / cell.gpus)
+        """The best measured cell beats the second best by more than the factor: it would have been ruled out before it."""
+        ranked = sorted(_per_gpu(view).items(), key=lambda item: (-item[1].lo, item[0]))
+        if len(ranked) < 2:
+            return
+        (key, best), most = ranked[0], self.factor * max(told.hi for _, told in ranked[1:])
+        if best.lo > most:
+            text = f"{best.lo:g} requests/s per GPU measured, at most {most:g} by the other cells"
+            for arm in view.arms:
+                yield Contradiction(self.name, arm, CAPACITY, (key,), text)
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
         """Capacity per GPU is at most factor x the best measured."""
-        gpus = {cell.key: cell.gpus for cells in view.arms.values() for cell in cells}
-        best = max((k.capacity_rps.hi / gpus[k.key] for k in view.known.values() if k.capacity_rps), default=0.0)
+        best = max((told.hi for told in _per_gpu(view).values()), default=0.0)
         for arm, cells in view.arms.items():
             if best > 0.0 and holds(arm, CAPACITY):
                 for cell in cells:
                     yield Limit(cell.key, CAPACITY, self.factor * best * cell.gpus)
+
+
+def _per_gpu(view: ClassView) -> dict[CellKey, Interval]:
+    """Measured capacities in requests/s per GPU."""
+    gpus = {cell.key: cell.gpus for cells in view.arms.values() for cell in cells}
+    return {k.key: k.capacity_rps.scaled(1.0 / gpus[k.key]) for k in view.known.values() if k.capacity_rps is not None}

@@ -74,6 +74,11 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
     """What a verdict on these bounds is conditional on, one statement each: assumptions, dropped ones, data, and the plan's own."""
     told = [f"{a.name}: {a.describe()}" for a in envelope.in_force]
     told += [f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}" for c in envelope.contradictions]
+    told += [
+        f"memory: cells above a load that ran out of memory twice are closed ({len(own.beyond_memory)} of {name})"
+        for name, own in envelope.classes.items()
+        if own.beyond_memory
+    ]
     known = [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]
     points = sum(_exact(k) for k in known)
     if points:

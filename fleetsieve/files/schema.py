@@ -65,8 +65,8 @@ POSITIVE = Range(above=True)
 AT_LEAST_ONE = Range(1.0)
 FRACTION = Range(0.0, 1.0)
 RATE = Range(most=MOST_DEMAND_RPS)
-PRIORITY = Range(0.0, 1e6, above=True)
-"""Beyond these a sum of priorities or rates has digits that no solver can tell apart."""
+PRIORITY = Range(1e-3, 1e3)
+"""Beyond these a missed floor of one class would hide behind the rounding of another's."""
 
 
 @dataclass(frozen=True, slots=True)

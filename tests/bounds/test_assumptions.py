@@ -265,6 +265,18 @@ def test_ceiling_bounds_the_class_by_its_best_measured_cell() -> None:
     assert most(late, wide)[1:] == [math.inf] * 3
 
 
+def test_the_audit_of_the_ceiling_does_not_depend_on_the_order_of_the_rows() -> None:
+    narrow, wide = ladder(), ladder(tp=2)
+    rows = [row(narrow[0], 2.0), row(wide[0], 13.0)]
+    found = [
+        Envelope.of(instance_of([*narrow, *wide], only("ceiling", factor=1.5)), r).contradictions
+        for r in (rows, rows[::-1])
+    ]
+    assert found[0] == found[1]
+    assert {c.rows for c in found[0]} == {(wide[0].key,)}
+    assert not Envelope.of(instance_of([*narrow, *wide], only("ceiling", factor=1.5)), rows[1:]).contradictions
+
+
 def test_interior_knee_needs_three_degrees_and_a_peak() -> None:
     arms = [ladder(tp=tp) for tp in (1, 2, 4, 8)]
     instance = instance_of([c for arm in arms for c in arm], only("interior_knee"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from fleetsieve.certificate import rests_on_bounds
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.instance import (
     Cell,
@@ -195,3 +196,23 @@ def test_what_no_plan_can_use_is_not_asked() -> None:
     noded = replace(instance(None, *CELLS, split), fleet=Fleet((Pool("default", 16, gpus_per_node=4),)))
     assert candidates(Envelope.of(noded)) == (LOW, MIDDLE, HIGH)
     assert candidates(Envelope.of(instance().scaled(0.0))) == ()
+
+
+def test_a_cell_that_straddles_its_slo_is_not_asked_again() -> None:
+    """A row without statistics behind it narrows nothing: asking again would never end."""
+    straddling = Measurement(LOW, throughput_rps=Reading(1.0), ttft_p99_s=Reading(lo=0.5, hi=2.0))
+    assert not envelope(straddling)[LOW].resolved
+    assert candidates(envelope(straddling)) == (MIDDLE, HIGH)
+
+
+def test_a_missing_slo_value_is_looked_for_once_more() -> None:
+    silent = [good(LOW, ttft_s=None), replace(good(LOW, ttft_s=None), seed=1)]
+    assert LOW in candidates(envelope(silent[0]))
+    assert LOW not in candidates(envelope(*silent))
+    assert envelope(silent[0], replace(good(LOW), seed=1))[LOW].committable
+
+
+def test_cells_closed_by_memory_are_told() -> None:
+    closed = envelope(*ended(MIDDLE, Status.OOM, Status.OOM))
+    assert any(line.startswith("memory:") and "(1 of chat)" in line for line in rests_on_bounds(closed))
+    assert not any(line.startswith("memory:") for line in rests_on_bounds(envelope(good(LOW))))

@@ -80,7 +80,7 @@ CLASSES = st.builds(
     NAMES,
     RATES,
     st.builds(Slo, maybe(POSITIVE), maybe(POSITIVE), maybe(POSITIVE), maybe(FRACTIONS)),
-    st.floats(1e-300, 1e6),
+    st.floats(1e-3, 1e3),
     maybe(NUMBERS),
     maybe(NUMBERS),
     maybe(NUMBERS),

@@ -12,10 +12,9 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from hypothesis import given, settings
 from strategies import LARGE, NODED, THREES, TIED, TYPICAL, WIDE, Request, Shape, requests, tied_rates
 
-from fleetsieve import frontier
 from fleetsieve.allocation import STAGES, Engine, Optimum, evaluate
 from fleetsieve.errors import UsageError
-from fleetsieve.frontier import Frontier
+from fleetsieve.frontier import Frontier, labels
 from fleetsieve.solving import Milp
 
 SMALL = Shape(classes=(1, 3), gpus=(1, 8), cells=2)
@@ -107,7 +106,7 @@ def test_frontier_equals_milp(shape: Shape, held: bool, examples: int) -> None:
 @pytest.mark.parametrize("shape", [SMALL, SMALL_TIES], ids=["small", "ties"])
 def test_bounding_by_a_good_plan_loses_no_optimum(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the frontier does with many partial plans, done with the first one already."""
-    monkeypatch.setattr(frontier, "MANY_LABELS", 0)
+    monkeypatch.setattr(labels, "MANY_LABELS", 0)
 
     @settings(max_examples=200)
     @given(requests(shape, held=True))

@@ -7,7 +7,14 @@ import json
 import pytest
 from cli.small_folder import CELLS, ROWS
 
-from fleetsieve.files import read_instance
+from fleetsieve.errors import FleetSieveError
+from fleetsieve.files import read_instance, read_measurements
+from fleetsieve.frontier import Frontier
+from fleetsieve.instance import Measurement, Status
+from fleetsieve.journal import Journal, create
+from fleetsieve.policies import Random
+from fleetsieve.running import run as run_loop
+from fleetsieve.sieve import Sieve
 
 FLAKES = ["timeout", "crashed", "rejected"]
 
@@ -75,3 +82,25 @@ def test_failures_are_in_the_log_and_resume_to_the_same_bytes(cli, failing, tmp_
     (made / "measurements.csv").write_text(header + rows[0])
     assert cli("run", "made", "--resume").code == 4
     assert {path.name: path.read_bytes() for path in made.iterdir()} == before
+
+
+def test_a_probe_that_repeats_a_row_is_refused(folder, tmp_path):
+    """The question would stay open for ever, and the folder would grow."""
+    read = read_instance(folder.path)
+
+    class Stuck:
+        looks = None
+
+        def measure(self, key, look):
+            return Measurement(key, status=Status.CRASHED)
+
+    out = tmp_path / "run"
+    create(folder.path, out, {"step": 0}, hidden=None)
+    sieve = Sieve.start(read.instance, policy=Random(), engine=Frontier())
+    with Journal(out) as journal, pytest.raises(FleetSieveError, match="again, which was measured before"):
+        for _ in run_loop(sieve, Stuck(), journal):
+            pass
+    assert (
+        len(read_measurements(out / "measurements.csv", read.instance))
+        == len((out / "steps.jsonl").read_text().splitlines()) - 1
+    )

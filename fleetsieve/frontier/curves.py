@@ -1,0 +1,97 @@
+"""What one class gets from k GPUs: a step function of k, and the configuration behind each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem
+from numpy.typing import NDArray
+
+from fleetsieve.allocation import TIE, tolerance
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One class's steps: `served_rps[s]` is the most that `gpus[s]` GPUs serve; both strictly rise, from (0, 0).
+
+    `place[s]` is the configuration's place in the fixed order of names (0 at step 0, which has none), `replicas[s]` its count;
+    of configurations that tie at a step it is the one with the most spare capacity, then the fewest replicas, then the first.
+    `loss[s]` is p_i max(0, δ_i - r_i).
+    """
+
+    demand: ClassDemand
+    gpus: Ints
+    served_rps: Floats
+    fulfilment: Floats
+    loss: Floats
+    spare_rps: Floats
+    replicas: Ints
+    place: Ints
+    options: Mapping[int, Configuration]
+
+    def first(self, fulfilment: float) -> int:
+        """The first step that reaches `fulfilment`; the number of steps when none does."""
+        return int(np.searchsorted(self.fulfilment, fulfilment - TIE))
+
+    def chosen(self, step: int) -> Configuration | None:
+        """The configuration used at a step; None at step 0."""
+        return self.options.get(int(self.place[step]))
+
+    def without_loss(self) -> Curve:
+        """The same steps for a decision that does not look at the floor."""
+        return replace(self, loss=np.zeros(len(self.loss)))
+
+    @property
+    def counts(self) -> bool:
+        """Whether the class takes part in the min fulfilment."""
+        return self.demand.in_minimum and self.demand.demand_rps > 0.0
+
+    @property
+    def first_without_loss(self) -> int:
+        """The first step that loses nothing of the floor; the number of steps when every one does."""
+        return int(np.searchsorted(-self.loss, -TIE))
+
+
+def curve(
+    demand: ClassDemand, configurations: Sequence[Configuration], gpus: int, places: Sequence[int] | None = None
+) -> Curve:
+    """The steps of one class over 0..`gpus` GPUs; `places` are its configurations' places in the order of names (from 1)."""
+    options = dict(zip(places or range(1, len(configurations) + 1), configurations, strict=True))
+    rate = demand.demand_rps
+    columns: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
+    for place, q in options.items():
+        most = gpus // q.gpus
+        if rate > 0.0 and q.capacity_rps > 0.0 and most > 0:
+            # One more replica than the demand needs only adds GPUs.
+            most = min(most, int(min(rate / q.capacity_rps, 1e9)) + 1)
+            n = np.arange(1, most + 1, dtype=np.int64)
+            spare: Floats = np.multiply(n, q.capacity_rps, dtype=np.float64)
+            columns.append((n * q.gpus, np.minimum(rate, spare), spare, n, np.full(most, place, dtype=np.int64)))
+    zero = np.zeros(1, dtype=np.int64)
+    columns.insert(0, (zero, np.zeros(1), np.zeros(1), zero, zero))
+    used, served, spare, n, place_ = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    unit = tolerance(rate)
+    order = np.lexsort((place_, n, -np.round(spare / unit), -np.round(served / unit), used))
+    top = np.maximum.accumulate(served[order])
+    rises = np.ones(len(order), dtype=bool)
+    rises[1:] = served[order][1:] > top[:-1] + unit
+    keep = order[rises]
+    fulfilment = served[keep] / rate if rate > 0.0 else np.ones(1)
+    floor = demand.floor if demand.floor is not None and rate > 0.0 else 0.0
+    loss: Floats = np.multiply(np.maximum(0.0, floor - fulfilment), demand.priority, dtype=np.float64)
+    return Curve(demand, used[keep], served[keep], fulfilment, loss, spare[keep], n[keep], place_[keep], options)
+
+
+def problem_curves(problem: FleetProblem) -> list[Curve]:
+    """The curve of each class of a problem with one pool, in the order of its classes."""
+    gpus = problem.pools[0].gpus
+    places = {q.name: place for place, q in enumerate(problem.configurations, start=1)}
+    return [
+        curve(c, problem.configurations_of[c.name], gpus, [places[q.name] for q in problem.configurations_of[c.name]])
+        for c in problem.classes
+    ]

@@ -1,0 +1,82 @@
+"""The values of the first three stages, from the curves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fleetsieve.allocation import TIE
+from fleetsieve.frontier.curves import Curve
+from fleetsieve.frontier.labels import pareto_labels
+from fleetsieve.frontier.steps import gpus_at, limits, starts
+
+
+def least_shortfall(curves: Sequence[Curve], gpus: int, first: Sequence[int] | None = None) -> float:
+    """The least Σ p_i max(0, δ_i - r_i) with `gpus` GPUs and class i at step `first[i]` or above; inf when none fits."""
+    start = list(first) if first is not None else [0] * len(curves)
+    if gpus_at(curves, start) > gpus:
+        return np.inf
+    met = [max(s, c.first_without_loss) for s, c in zip(start, curves, strict=True)]
+    if gpus_at(curves, met) <= gpus:
+        return 0.0
+    least = np.zeros(gpus + 1)
+    for c, s in zip(curves, start, strict=True):
+        best = np.full(gpus + 1, np.inf)
+        for used, loss in zip(c.gpus[s:], c.loss[s:], strict=True):
+            np.minimum(best[used:], least[: gpus + 1 - used] + loss, out=best[used:])
+        least = best
+    return float(least[gpus])
+
+
+def greatest_min_fulfilment(curves: Sequence[Curve], gpus: int, shortfall: float = np.inf) -> float:
+    """The greatest min_i r_i with `gpus` GPUs and a shortfall of at most `shortfall`; 1 when no class counts.
+
+    Returns -inf when no plan keeps the shortfall.
+    """
+    counted = [c for c in curves if c.counts]
+    if not counted:
+        return 1.0 if keeps(curves, gpus, 0.0, shortfall) else -np.inf
+    points = np.unique(np.concatenate([c.fulfilment for c in counted]))
+    low, high = -1, len(points) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if keeps(curves, gpus, float(points[middle]), shortfall):
+            low = middle
+        else:
+            high = middle - 1
+    return float(points[low]) if low >= 0 else -np.inf
+
+
+def greatest_goodput(
+    curves: Sequence[Curve], gpus: int, min_fulfilment: float = 0.0, shortfall: float = np.inf
+) -> float:
+    """The greatest Σ x_i with `gpus` GPUs, every counted r_i >= `min_fulfilment` and at most `shortfall`; -inf if none."""
+    start = starts(curves, min_fulfilment, shortfall)
+    if gpus_at(curves, start) > gpus:
+        return -np.inf
+    # Only a class that can lose something needs labels under a side constraint; the others are a plain knapsack.
+    limited = limits(curves, shortfall)
+    bound = [limited and float(c.loss[s]) > 0.0 for c, s in zip(curves, start, strict=True)]
+    best = np.zeros(gpus + 1)
+    for c, s, tight in zip(curves, start, bound, strict=True):
+        if not tight:
+            grown = np.full(gpus + 1, -np.inf)
+            for used, served in zip(c.gpus[s:].tolist(), c.served_rps[s:].tolist(), strict=True):
+                np.maximum(grown[used:], best[: gpus + 1 - used] + served, out=grown[used:])
+            best = grown
+    if limited:
+        tight_curves = [c for c, tight in zip(curves, bound, strict=True) if tight]
+        labels = pareto_labels(
+            tight_curves, gpus, [s for s, tight in zip(start, bound, strict=True) if tight], shortfall, best
+        )
+        return max((label.served + float(best[gpus - label.gpus]) for label in labels), default=-np.inf)
+    return float(best[gpus])
+
+
+def keeps(curves: Sequence[Curve], gpus: int, min_fulfilment: float, shortfall: float) -> bool:
+    """Whether some plan reaches the min fulfilment within the GPUs and the shortfall limit."""
+    start = starts(curves, min_fulfilment, shortfall)
+    if gpus_at(curves, start) > gpus:
+        return False
+    return not limits(curves, shortfall) or least_shortfall(curves, gpus, start) <= shortfall + TIE
