@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ OPTIONS: Mapping[str, bool | int | float | str] = MappingProxyType(
     }
 )
 """Options of every solve. The feasibility jump costs 6 ms a solve, ten times what a small fleet needs without it."""
+
+_TURN = threading.RLock()
+"""HiGHS has one scheduler a process: making it ready while another thread solves hangs both. So threads take turns; to solve
+side by side, use processes."""
 
 
 class Ending(Enum):
@@ -106,7 +111,7 @@ class _QuietHighs(Highs):  # type: ignore[misc]
     """Pyomo's persistent interface without its capture of the process's output, which HiGHS, silenced, does not need.
 
     The capture swaps file descriptors and starts a thread at every solve: slower than a small solve itself, and a
-    deadlock when it happens in two threads. Changes to the model are told, never searched for.
+    deadlock when it happens in two threads (see `_TURN`). Changes to the model are told, never searched for.
     """
 
     def set_instance(self, model: pyo.ConcreteModel) -> None:
@@ -121,7 +126,8 @@ class _QuietHighs(Highs):  # type: ignore[misc]
 
     def run(self) -> Results:
         """Solve the instance as it stands."""
-        self._solver_model.run()
+        with _TURN:
+            self._solver_model.run()
         return self._postsolve(io.StringIO())
 
 
@@ -142,7 +148,8 @@ class Session:
     """
 
     def __init__(self, model: pyo.ConcreteModel, time_limit_s: float | None = None) -> None:
-        ready()
+        with _TURN:
+            ready()
         self._model = model
         self._deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
         self._highs = _session_highs(model, OPTIONS)

@@ -209,7 +209,7 @@ def test_nothing_is_printed_by_a_whole_process():
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
-def test_solves_in_threads_do_not_wait_for_one_another():
+def test_solves_in_threads_take_turns_from_the_first_on():
     code = (
         "from concurrent.futures import ThreadPoolExecutor; from fleets import paper_fleet\n"
         "from fleetsieve.solving import Milp\n"
