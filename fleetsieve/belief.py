@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetsieve.envelope import CellBounds, ClassEnvelope
-from fleetsieve.instance import TAIL_METRICS, Cell, CellKey
+from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, LoadKind
 from fleetsieve.interval import FRACTION, Interval
 from fleetsieve.statistics import KnownCell
 
@@ -118,20 +118,22 @@ class ClassBelief:
             worst = min(tails, key=lambda metric: tails[metric][0])
             bad[worst] = tails[worst][2]
         capacities = self._capacities(b, quantiles)
-        weights = _weights(quantiles)
-        outcomes = [
-            Outcome(meets * weight, _imagined(b.cell.key, capacity, good))
-            for capacity, weight in zip(capacities, weights, strict=True)
-        ]
-        outcomes.append(Outcome(1.0 - meets, _imagined(b.cell.key, capacities[len(capacities) // 2], bad)))
+        outcomes = [Outcome(meets * weight, _imagined(b.cell.key, value, good)) for value, weight in capacities]
+        middle = capacities[len(capacities) // 2][0]
+        outcomes.append(Outcome(1.0 - meets, _imagined(b.cell.key, middle, bad)))
         return [outcome for outcome in outcomes if outcome.probability > 1e-6]
 
-    def _capacities(self, b: CellBounds, quantiles: Sequence[float]) -> list[float]:
-        mean, sd = self.predict(b.cell, "capacity")
+    def _capacities(self, b: CellBounds, quantiles: Sequence[float]) -> list[tuple[float, float]]:
+        """What the capacity may be (requests/s) and how probable it is; an open loop in its SLO serves what it is offered."""
         top = b.capacity_rps.hi
+        if b.cell.load_kind is LoadKind.RATE and b.cell.offered is not None:
+            return [(min(b.cell.offered, top), 1.0)]
+        mean, sd = self.predict(b.cell, "capacity")
         share = NORMAL.cdf((math.log(top / self._hint) - mean) / sd) if math.isfinite(top) and top > 0.0 else 1.0
         values = [self._hint * math.exp(mean + sd * _quantile(share * q)) for q in quantiles]
-        return [min(value, top) if top > 0.0 else 0.0 for value in values]
+        return [
+            (min(value, top) if top > 0.0 else 0.0, w) for value, w in zip(values, _weights(quantiles), strict=True)
+        ]
 
 
 def _quantile(p: float) -> float:
