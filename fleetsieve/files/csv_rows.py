@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -27,9 +29,17 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
     """The bytes of a text file in UTF-8 (with or without a byte-order mark); None, with the fault, when it is not one."""
     try:
+        # A pipe or device would be waited for: it is refused before it is opened.
+        if not stat.S_ISREG(path.stat().st_mode):
+            message = f"this is {_what_is(path)}, not a regular file; put the file itself here"
+            faults.add(0, "", "no regular file", message)
+            return None
         data = path.read_bytes()
     except FileNotFoundError:
-        faults.add(0, "", "missing file", f"the file is missing; every instance folder needs {path.name}")
+        message = f"the file is missing; every instance folder needs {path.name}"
+        if path.is_symlink():
+            message = f"this is a link to {os.readlink(path)!r}, which is not there; put the file itself here"
+        faults.add(0, "", "missing file", message)
         return None
     except OSError as error:
         faults.add(0, "", "unreadable file", f"the file cannot be read: {error.strerror or error}")
@@ -50,6 +60,13 @@ def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
         faults.add(line, "", "encoding", f"a NUL byte at offset {data.index(0):,}: this is no text in UTF-8; {remedy}")
         return None
     return data
+
+
+def _what_is(path: Path) -> str:
+    """What stands at `path` in place of a regular file."""
+    if path.is_dir():
+        return "a folder"
+    return "a pipe" if path.is_fifo() else "a device or a socket"
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def read_instance(path: str | Path) -> Folder:
     classes = read_classes(folder / CLASSES, lists[CLASSES])
     cells = read_cells(folder / CELLS, classes, pools, lists[CELLS])
     measurements: tuple[Measurement, ...] = ()
-    if (folder / MEASUREMENTS).exists():
+    if os.path.lexists(folder / MEASUREMENTS):  # a link that leads nowhere does not mean that nothing was measured
         known = Known(
             cell_keys=cells.keys if cells.complete else None,
             classes=classes.lines if classes.complete else None,

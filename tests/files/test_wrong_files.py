@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,47 @@ def test_many_rows(sample: Sample) -> None:
     measurements = sample.read().measurements
     assert [len(measurements), measurements[-1].line, measurements[-1].seed] == [50_000, 50_001, 24_999]
     assert all(m.throughput_rps.value == m.seed / 7 for m in measurements)
+
+
+FOUR = ("instance.toml", "classes.csv", "cells.csv", "measurements.csv")
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_a_link_that_leads_nowhere(sample: Sample, name: str) -> None:
+    (sample.path / name).unlink()
+    (sample.path / name).symlink_to("nowhere")
+    told = (name, 0, "", "this is a link to 'nowhere', which is not there; put the file itself here")
+    assert sample.fault() == told
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_a_link_to_itself(sample: Sample, name: str) -> None:
+    (sample.path / name).unlink()
+    (sample.path / name).symlink_to(name)
+    file, line, column, message = sample.fault()
+    assert (file, line, column) == (name, 0, "")
+    assert message.startswith("the file cannot be read: ")
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_a_pipe_is_not_waited_for(sample: Sample, name: str) -> None:
+    (sample.path / name).unlink()
+    os.mkfifo(sample.path / name)
+    assert sample.fault() == (name, 0, "", "this is a pipe, not a regular file; put the file itself here")
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_a_device_or_a_folder_is_no_file(sample: Sample, name: str) -> None:
+    (sample.path / name).unlink()
+    (sample.path / name).symlink_to("/dev/zero")
+    assert sample.fault()[3].startswith("this is a device or a socket, not a regular file")
+    (sample.path / name).unlink()
+    (sample.path / name).mkdir()
+    assert sample.fault()[3].startswith("this is a folder, not a regular file")
+
+
+def test_a_hidden_table_that_is_a_pipe(sample: Sample) -> None:
+    instance = sample.read().instance
+    os.mkfifo(sample.path / "replay.csv")
+    with pytest.raises(InputError, match="this is a pipe"):
+        read_measurements(sample.path / "replay.csv", instance)
