@@ -79,9 +79,12 @@ def _classes(table: Table) -> tuple[WorkloadClass, ...]:
 
 
 def _suspect(table: Table, faults: FaultList) -> None:
-    floors, demands = table.numbers["floor_rps"], table.numbers["demand_rps"]
+    floors, demands = table.numbers["floor_rps"].tolist(), table.numbers["demand_rps"].tolist()
     for name, line, floor, demand in zip(table.text["class"], table.lines.tolist(), floors, demands, strict=True):
-        if floor > demand:
+        if floor > demand == 0.0:
+            message = f"floor {number_text(floor)} has no effect: the demand of {name!r} is 0"
+            faults.suspect(line, "floor_rps", "floor without demand", message)
+        elif floor > demand:
             message = f"floor {number_text(floor)} is above the demand {number_text(demand)} of {name!r}; it counts as the demand"
             faults.suspect(line, "floor_rps", "floor above demand", message)
     for metric in TAIL_METRICS:

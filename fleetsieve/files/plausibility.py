@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fleetsieve.files.faults import FaultList
-from fleetsieve.files.schema import number_text
+from fleetsieve.files.faults import PRINTED_SUSPICIONS, FaultList, listed
+from fleetsieve.files.schema import bound_names, number_text
 from fleetsieve.files.table import Table
-from fleetsieve.instance import TAIL_METRICS, Cell, LoadKind, WorkloadClass
+from fleetsieve.instance import TAIL_METRICS, Cell, LoadKind, Status, WorkloadClass
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +61,7 @@ def suspect_measurements(
     if cells:
         _suspect_overserved(table, places, cells, faults)
         _suspect_far_from_slo(table, places, cells, classes, faults)
+        _suspect_unknown(table, places, cells, classes, faults)
 
 
 def long_time(value: float, longest: float) -> str:
@@ -95,9 +96,7 @@ def _suspect_far_from_slo(
     """A class whose usual tail is hundreds of times its limit: one of the two is in milliseconds."""
     import numpy as np
 
-    inside = (places >= 0) & (places < len(cells))
-    class_names = np.array([list(classes).index(cell.key.class_name) for cell in cells])
-    class_of_row = np.where(inside, class_names[np.where(inside, places, 0)], -1)
+    class_of_row = _class_of_row(places, cells, classes)
     for number, (name, workload) in enumerate(classes.items()):
         for metric in TAIL_METRICS:
             limit, column = workload.slo.limit_s(metric), f"{metric}_p99_s"
@@ -108,3 +107,82 @@ def _suspect_far_from_slo(
             times = float(np.median(values[rows])) / limit
             message = f"the median of {name!r} is {times:,.0f} times its limit of {limit:g} s; in milliseconds?"
             faults.suspect(int(table.lines[rows[0]]), column, "far from the limit", message)
+
+
+def _class_of_row(
+    places: NDArray[np.int64], cells: Sequence[Cell], classes: Mapping[str, WorkloadClass]
+) -> NDArray[np.int64]:
+    """The place of each row's class in `classes`; -1 where the row is of no cell."""
+    import numpy as np
+
+    number_of = {name: number for number, name in enumerate(classes)}
+    inside = (places >= 0) & (places < len(cells))
+    class_of_cell = np.array([number_of[cell.key.class_name] for cell in cells], dtype=np.int64)
+    return np.where(inside, class_of_cell[np.where(inside, places, 0)], -1)
+
+
+def _suspect_unknown(
+    table: Table,
+    places: NDArray[np.int64],
+    cells: Sequence[Cell],
+    classes: Mapping[str, WorkloadClass],
+    faults: FaultList,
+) -> None:
+    """A row that went well, but without its throughput or a value that decides on its class's SLO: alone, it supports no plan.
+
+    Bounds in place of a value are enough. A row that misses the SLO by another value needs no more, and one that bounds its
+    throughput from above only was written to limit what could be, not to be planned with.
+    """
+    import numpy as np
+
+    class_of_row = _class_of_row(places, cells, classes)
+    went_well = np.array([status == Status.OK.value for status in table.text["status"]], dtype=bool)
+    planned = went_well & (class_of_row >= 0) & ~_missing_slo(table, class_of_row, classes)
+    unserved = ~_given(table, "throughput_rps")
+    rows = {"throughput_rps": planned & unserved & np.isnan(table.numbers["throughput_hi_rps"])}
+    planned &= ~unserved | rows["throughput_rps"]
+    for column, limits in _limits(classes).items():
+        limited = np.isin(class_of_row, [number for number, limit in enumerate(limits) if limit is not None])
+        rows[column] = planned & limited & ~_given(table, column) & np.isnan(table.numbers[bound_names(column)[1]])
+    for column, lacking in rows.items():
+        lines = table.lines[lacking].tolist()
+        if lines:
+            one = len(lines) == 1
+            which = f"line {lines[0]}" if one else f"lines {listed(lines, PRINTED_SUSPICIONS)}"
+            why = "" if column == "throughput_rps" else f", which the SLO of {'its' if one else 'their'} class needs"
+            message = (
+                f"{len(lines):,} row{'' if one else 's'} with status ok lack{'s' if one else ''} {column}{why} ({which}); "
+                f"alone, {'it supports' if one else 'they support'} no plan"
+            )
+            faults.suspect(lines[0], column, "not known", message)
+
+
+def _given(table: Table, column: str) -> NDArray[np.bool_]:
+    """Whether a value or its lower bound is there."""
+    import numpy as np
+
+    return ~np.isnan(table.numbers[column]) | ~np.isnan(table.numbers[bound_names(column)[0]])
+
+
+def _limits(classes: Mapping[str, WorkloadClass]) -> dict[str, list[float | None]]:
+    """What each class demands of the columns that decide on its SLO, in the order of the classes."""
+    limits = {f"{metric}_p99_s": [c.slo.limit_s(metric) for c in classes.values()] for metric in TAIL_METRICS}
+    return limits | {"success_rate": [c.slo.min_success or None for c in classes.values()]}
+
+
+def _missing_slo(
+    table: Table, class_of_row: NDArray[np.int64], classes: Mapping[str, WorkloadClass]
+) -> NDArray[np.bool_]:
+    """Whether a row misses its class's SLO by what is known of it."""
+    import numpy as np
+
+    missed = np.zeros(len(table), dtype=bool)
+    for column, limits in _limits(classes).items():
+        low, high = (table.numbers[bound] for bound in bound_names(column))
+        value = table.numbers[column]
+        limit = np.array([*(np.nan if x is None else x for x in limits), np.nan])[class_of_row]
+        if column == "success_rate":
+            missed |= (value < limit) | (high < limit)
+        else:
+            missed |= (value > limit) | (low > limit)
+    return missed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fleetsieve.files.csv_rows import open_rows
 from fleetsieve.files.faults import FaultList, close_match
-from fleetsieve.files.schema import FLAG_WORDS, LARGEST_INTEGER, Column, Kind
+from fleetsieve.files.schema import FLAG_WORDS, LARGEST_INTEGER, Column, Kind, number_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _WITH_UNIT = re.compile(r"([+-]?\d+\.?\d*)\s*(ms|s|sec|%|rps|req/s|gpus?)", re.IGNORECASE)
 
 
@@ -128,11 +129,26 @@ def _number_fault(column: Column, kind: str, text: str) -> str:
         return f"{column.name} is empty; {column.remedy}"
     if kind == "not a finite number":
         return f"{text!r} is not a finite number; {column.remedy}{empty}"
-    if _DECIMAL_COMMA.fullmatch(text.strip()):
-        return f"{text!r} has a decimal comma; write {text.strip().replace(',', '.')}"
+    if comma := _comma_fault(column, text):
+        return comma
     if unit := _WITH_UNIT.fullmatch(text.strip()):
         return f"{text!r} is not a number: leave out the unit {unit[2]!r}; {column.remedy}"
     return f"{text!r} is not a number; {column.remedy}{empty}"
+
+
+def _comma_fault(column: Column, text: str) -> str:
+    """What to say of a number with a comma, which may stand for a decimal point or between thousands; "" for other texts."""
+    number, whole = text.strip(), column.kind is Kind.INTEGER
+    as_thousands = number.replace(",", "") if _THOUSANDS.fullmatch(number) else ""
+    as_decimal = number.replace(",", ".") if _DECIMAL_COMMA.fullmatch(number) and not whole else ""
+    if as_thousands and as_decimal:
+        fraction = number_text(float(as_decimal))
+        return (
+            f"{text!r} has a comma; write {as_thousands} if it stands between thousands, {fraction} if before decimals"
+        )
+    if as_thousands:
+        return f"{text!r} has a comma between thousands; write {as_thousands}"
+    return f"{text!r} has a decimal comma; write {as_decimal}" if as_decimal else ""
 
 
 def _in_range(

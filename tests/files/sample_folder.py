@@ -35,7 +35,7 @@ MEASUREMENTS = """\
 class,tp,load,seed,status,throughput_rps,success_rate,requests,ttft_p50_s,ttft_p99_s,e2e_p50_s,e2e_p99_s,tpot_p99_s
 chat,2,c8,0,ok,1.5,0.995,400,0.2,0.9,6,9,0.02
 chat,2,c8,1,ok,1.6,0.996,410,0.2,0.8,6,9,0.02
-code,4,r2,0,ok,1.9,,,,,,,
+code,4,r2,0,ok,1.9,,,,0.8,,,
 code,4,r4,0,oom,,,,,,,,
 """
 
