@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import io
 import math
+import signal
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -125,10 +127,41 @@ class _QuietHighs(Highs):  # type: ignore[misc]
             self.set_objective(None)
 
     def run(self) -> Results:
-        """Solve the instance as it stands."""
-        with _TURN:
+        """Solve the instance as it stands.
+
+        Raises:
+            KeyboardInterrupt: when Ctrl-C stopped the solve; an interface that was stopped solves no more.
+        """
+        with _TURN, _stopped_by_ctrl_c(self._solver_model):
             self._solver_model.run()
+        if self._solver_model.getModelStatus() == highspy.HighsModelStatus.kInterrupt:
+            raise KeyboardInterrupt
         return self._postsolve(io.StringIO())
+
+
+@contextmanager
+def _stopped_by_ctrl_c(solver: highspy.Highs) -> Iterator[None]:
+    """Let SIGINT stop a solve, and let whoever handled it before handle it once the solver has returned.
+
+    Raised inside HiGHS, in one of its callbacks, KeyboardInterrupt would be swallowed. Only the main thread has signals.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    seen: list[Any] = []
+
+    def stop(_: int, frame: Any) -> None:
+        seen.append(frame)
+        solver.cancelSolve()  # type: ignore[no-untyped-call]
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if seen:
+        handler(signal.SIGINT, seen[0])
 
 
 @lru_cache(maxsize=1)
@@ -171,6 +204,7 @@ class Session:
 
         Raises:
             SolveFailed: when the objective carries a number that is not finite.
+            KeyboardInterrupt: when Ctrl-C stopped the solve: what it had found by then is no answer.
         """
         objective.activate()
         try:
@@ -219,7 +253,7 @@ def _session_highs(model: pyo.ConcreteModel, options: Mapping[str, bool | int | 
     interface.set_instance(model)
     solver = interface._solver_model
     set_options(solver, options)
-    solver.HandleKeyboardInterrupt = True
+    solver.HandleUserInterrupt = True
     lp = solver.getLp()
     if not all(map(math.isfinite, lp.a_matrix_.value_)) or any(map(math.isnan, [*lp.col_lower_, *lp.col_upper_])):
         raise SolveFailed("the model carries a number that is not finite")
