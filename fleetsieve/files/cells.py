@@ -19,12 +19,14 @@ from fleetsieve.instance import DEFAULT_POOL, ArmKey, Cell, CellKey, LoadKind, P
 class CellsFile:
     """What cells.csv states. `keys` are the distinct keys in file order; `complete` says that none is missing.
 
-    `cells` is empty when the file has a fault.
+    `cells` is empty when the file has a fault. `trimmed` are classes that the rows name without the blank around the name that
+    classes.csv has: the fault is there, and not told here.
     """
 
     cells: tuple[Cell, ...] = ()
     keys: tuple[CellKey, ...] = ()
     complete: bool = False
+    trimmed: frozenset[str] = frozenset()
 
 
 class _Row(NamedTuple):
@@ -51,9 +53,11 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
         if _complete(row.key) and seen.setdefault(row.key, row.line) != row.line:
             message = f"cell {row.key} stands on line {seen[row.key]} too; keep one row"
             faults.add(row.line, "load", "duplicate cell", message)
+    trimmed: frozenset[str] = frozenset()
     if classes.complete and classes.lines is not None:
+        trimmed = frozenset(classes.with_blanks).intersection(row.key.class_name for row in rows)
         for row in rows:
-            if row.key.class_name and row.key.class_name not in classes.lines:
+            if row.key.class_name and row.key.class_name not in classes.lines and row.key.class_name not in trimmed:
                 faults.add(row.line, "class", "unknown class", unknown_class(row.key.class_name, classes.lines))
         _suspect_without_cells(classes, rows, faults)
     _check_multiples(rows, faults)
@@ -62,7 +66,7 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
     _check_arms(rows, faults)
     keys = tuple(dict.fromkeys(row.key for row in rows if _complete(row.key)))
     complete = not (faulty_load or faults.has_errors_in(("", "class", "tp", "pool")))
-    return CellsFile(() if faults.errors else _cells(table, rows), keys, complete)
+    return CellsFile(() if faults.errors else _cells(table, rows), keys, complete, trimmed)
 
 
 def unknown_class(name: str, known: Iterable[str]) -> str:
@@ -108,34 +112,34 @@ def _check_multiples(rows: Sequence[_Row], faults: FaultList) -> None:
 
 
 def _check_pools(rows: Sequence[_Row], pools: Mapping[str, Pool], faults: FaultList) -> None:
+    """Replicas that no node or pool can hold: one fault for all rows of one size on one pool."""
+    too_large: dict[tuple[str, str, str], list[int]] = {}
     for row in rows:
-        tp, gpus = row.key.tp, row.gpus
         pool = pools.get(row.key.pool)
         if pool is None:
             faults.add(row.line, "pool", "unknown pool", unknown_pool(row.key.pool, pools))
-            continue
-        where = "" if pool.name == DEFAULT_POOL else f" of pool {pool.name!r}"
-        if pool.gpus_per_node is not None and tp > pool.gpus_per_node:
-            message = (
-                f"tp {tp} needs more GPUs than a node{where} has ({pool.gpus_per_node}); a replica lives on one node"
-            )
-            faults.add(row.line, "tp", "more than a node", message)
-        elif pool.gpus and tp > pool.gpus:
-            faults.add(
-                row.line, "tp", "more than the pool", f"tp {tp} needs more GPUs than the fleet{where} has ({pool.gpus})"
-            )
-        elif pool.gpus_per_node is not None and gpus > pool.gpus_per_node:
-            message = (
-                f"{int(gpus)} is more GPUs than a node{where} has ({pool.gpus_per_node}); a replica lives on one node"
-            )
-            faults.add(row.line, "gpus", "more than a node", message)
-        elif pool.gpus and gpus > pool.gpus:
-            faults.add(
-                row.line,
-                "gpus",
-                "more than the pool",
-                f"{int(gpus)} is more GPUs than the fleet{where} has ({pool.gpus})",
-            )
+        elif told := _too_large(row, pool):
+            too_large.setdefault(told, []).append(row.line)
+    for (column, kind, message), lines in too_large.items():
+        of_all = f" ({len(lines):,} rows: lines {listed(lines, most=5)})" if len(lines) > 1 else ""
+        faults.add(lines[0], column, kind, message + of_all)
+
+
+def _too_large(row: _Row, pool: Pool) -> tuple[str, str, str] | None:
+    """Column, kind and message of what is too large for the pool; None when the replica fits."""
+    tp, gpus = row.key.tp, row.gpus
+    where = "" if pool.name == DEFAULT_POOL else f" of pool {pool.name!r}"
+    node, one_node = f"a node{where} has ({pool.gpus_per_node})", "a replica lives on one node"
+    fleet = f"the fleet{where} has ({pool.gpus})"
+    if pool.gpus_per_node is not None and tp > pool.gpus_per_node:
+        return "tp", "more than a node", f"tp {tp} needs more GPUs than {node}; {one_node}"
+    if pool.gpus and tp > pool.gpus:
+        return "tp", "more than the pool", f"tp {tp} needs more GPUs than {fleet}"
+    if pool.gpus_per_node is not None and gpus > pool.gpus_per_node:
+        return "gpus", "more than a node", f"{int(gpus)} is more GPUs than {node}; {one_node}"
+    if pool.gpus and gpus > pool.gpus:
+        return "gpus", "more than the pool", f"{int(gpus)} is more GPUs than {fleet}"
+    return None
 
 
 def _check_arms(rows: Sequence[_Row], faults: FaultList) -> None:

@@ -24,6 +24,12 @@ class ClassesFile:
     lines: Mapping[str, int] | None = None
     complete: bool = False
 
+    @property
+    def with_blanks(self) -> Mapping[str, str]:
+        """The names that begin or end with a blank, by the name without it; not where that is a class of its own."""
+        lines = self.lines or {}
+        return {name.strip(): name for name in lines if name.strip() not in lines}
+
 
 def read_classes(path: Path, faults: FaultList) -> ClassesFile:
     """The classes of the file at `path`; its faults are added to `faults`."""

@@ -46,11 +46,15 @@ def read_instance(path: str | Path) -> Folder:
     pools = _known_pools(settings, lists[INSTANCE])
     classes = read_classes(folder / CLASSES, lists[CLASSES])
     cells = read_cells(folder / CELLS, classes, pools, lists[CELLS])
+    for name in sorted(cells.trimmed):
+        full = classes.with_blanks[name]
+        message = f"class {full!r} has a blank around its name, which cells.csv writes without; write {name!r}"
+        lists[CLASSES].add((classes.lines or {})[full], "class", "blank around a name", message)
     measurements: tuple[Measurement, ...] = ()
     if os.path.lexists(folder / MEASUREMENTS):  # a link that leads nowhere does not mean that nothing was measured
         known = Known(
             cell_keys=cells.keys if cells.complete else None,
-            classes=classes.lines if classes.complete else None,
+            classes=cells.trimmed.union(classes.lines or ()) if classes.complete else None,
             pools={pool.name: pool for pool in pools} if pools is not None else None,
         )
         fit = not lists[CLASSES].errors

@@ -81,8 +81,19 @@ def test_a_wrong_field_is_told(
 
 def test_more_gpus_than_the_pool(sample: Sample) -> None:
     sample.replace("instance.toml", "gpus = 16\ngpus_per_node = 8", "gpus = 3")
+    assert sample.fault()[1:] == (4, "tp", "tp 4 needs more GPUs than the fleet has (3) (3 rows: lines 4, 5, 6)")
+
+
+def test_rows_too_large_for_a_node_are_one_fault_for_each_size(sample: Sample) -> None:
+    sample.replace("instance.toml", "gpus_per_node = 8", "gpus_per_node = 6")
+    rows = [f"chat,{tp},r{load},rate,{load},{tp}" for tp in (4, 8, 12) for load in range(1, 51)]
+    sample.write("cells.csv", "\n".join(["class,tp,load,load_kind,offered,gpus", *rows]))
+    sample.write("measurements.csv", "class,tp,load,status\n")
     told = [(f.line, f.column, f.message) for f in sample.faults()]
-    assert told == [(line, "tp", "tp 4 needs more GPUs than the fleet has (3)") for line in (4, 5, 6)]
+    assert told == [
+        (52, "tp", "tp 8 needs more GPUs than a node has (6); a replica lives on one node (50 rows: lines 52, 53, 54, 55, 56 and 45 more)"),
+        (102, "tp", "tp 12 needs more GPUs than a node has (6); a replica lives on one node (50 rows: lines 102, 103, 104, 105, 106 and 45 more)"),
+    ]  # fmt: skip
 
 
 def test_the_pool_of_a_cell(sample: Sample) -> None:
@@ -117,6 +128,28 @@ def test_a_duplicate_class_names_both_lines(sample: Sample) -> None:
     sample.replace("classes.csv", "code,2048", "chat,2048")
     told = [(f.line, f.column, f.message) for f in sample.faults()]
     assert told[0] == (3, "class", "class 'chat' stands on line 2 too; keep one row")
+
+
+def test_a_blank_around_a_class_name_is_one_fault(sample: Sample) -> None:
+    sample.replace("classes.csv", "chat,512", "chat ,512")
+    told = "class 'chat ' has a blank around its name, which cells.csv writes without; write 'chat'"
+    assert sample.fault() == ("classes.csv", 2, "class", told)
+
+
+def test_a_blank_around_a_class_name_does_not_hide_other_faults(sample: Sample) -> None:
+    sample.replace("classes.csv", "chat,512", '" chat",512')
+    sample.replace("cells.csv", "chat,4,peak", "chatt,4,peak")
+    sample.replace("measurements.csv", "chat,2,c8,1", "chat,2,c9,1")
+    sample.replace("measurements.csv", "code,4,r2", "Code,4,r2")
+    told = [(f.line, f.column) for f in sample.faults()]
+    assert told == [(2, "class"), (4, "class"), (4, "class")]
+    assert "write 'chat'" in sample.faults()[0].message
+
+
+def test_blanks_that_all_files_have_are_part_of_the_name(sample: Sample) -> None:
+    for name in ("classes.csv", "cells.csv", "measurements.csv"):
+        sample.write(name, sample.texts[name].replace("chat,", "chat ,"))
+    assert sample.read().instance.classes[0].name == "chat "
 
 
 BOUNDS = [
