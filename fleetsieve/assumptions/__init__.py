@@ -16,7 +16,7 @@ from fleetsieve.assumptions.tail_monotone_tp import TailMonotoneTp
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import TAIL_METRICS, Instance
 
-__all__ = ["CAPACITY", "DEFAULTS", "Assumption", "ClassView", "Contradiction", "Limit", "assumptions_of"]
+__all__ = ["CAPACITY", "DEFAULTS", "SETTINGS", "Assumption", "ClassView", "Contradiction", "Limit", "assumptions_of"]
 
 Settings = Mapping[str, float | bool]
 
@@ -40,6 +40,9 @@ _BUILDERS: Mapping[str, tuple[bool, tuple[str, ...], Callable[[Settings], Assump
 DEFAULTS: Mapping[str, bool] = {name: on for name, (on, _, _) in _BUILDERS.items()}
 """Every known assumption, and whether it is on when an instance does not say."""
 
+SETTINGS: Mapping[str, tuple[str, ...]] = {name: settings for name, (_, settings, _) in _BUILDERS.items()}
+"""The numbers that each assumption takes beside `enabled`."""
+
 
 def assumptions_of(instance: Instance) -> tuple[Assumption, ...]:
     """The assumptions that an instance switches on, in the fixed order of DEFAULTS.
@@ -50,7 +53,7 @@ def assumptions_of(instance: Instance) -> tuple[Assumption, ...]:
     for name, settings in instance.assumptions.items():
         if name not in _BUILDERS:
             raise UsageError(f"unknown assumption {name!r}", f"known: {', '.join(_BUILDERS)}")
-        known = ("enabled", *_BUILDERS[name][1])
+        known = ("enabled", *SETTINGS[name])
         for key in settings:
             if key not in known:
                 raise UsageError(f"unknown setting {key!r} of assumption {name}", f"known: {', '.join(known)}")

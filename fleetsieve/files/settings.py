@@ -133,12 +133,14 @@ class _Reader:
         return Pool(**(values | self.values(place, table, keys)))
 
     def assumptions(self) -> Mapping[str, Mapping[str, float | bool]]:
+        from fleetsieve.assumptions import SETTINGS  # here: it needs numpy, which takes a while to load
+
         section = self.table("assumptions") or {}
-        self.refuse_unknown(("assumptions",), section, list(schema.ASSUMPTIONS))
+        self.refuse_unknown(("assumptions",), section, SETTINGS)
         read: dict[str, Mapping[str, float | bool]] = {}
-        for name in (name for name in schema.ASSUMPTIONS if name in section):
+        for name in (name for name in SETTINGS if name in section):
             place, value = ("assumptions", name), section[name]
-            keys = {"enabled": Key(Type.FLAG)} | {number: Key(Type.NUMBER) for number in schema.ASSUMPTIONS[name]}
+            keys = {"enabled": Key(Type.FLAG)} | {number: Key(Type.NUMBER) for number in SETTINGS[name]}
             if isinstance(value, bool):
                 read[name] = {"enabled": value}
             elif isinstance(value, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,19 +10,6 @@ from fleetsieve.instance import TAIL_METRICS
 
 SCHEMA_VERSION = 1
 """The version of the folder's format that this program reads and writes."""
-
-_SLACKS = ("slack", *(f"slack_{metric}" for metric in TAIL_METRICS))
-ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
-    "offered_ceiling": (),
-    "tail_monotone": _SLACKS,
-    "capacity_monotone": ("slack",),
-    "capacity_star": ("slack",),
-    "roofline": (),
-    "ceiling": ("factor",),
-    "interior_knee": ("k",),
-    "tail_monotone_tp": ("slack",),
-}
-"""The named assumptions that [assumptions] may set, with the numbers that each takes beside `enabled`."""
 
 
 class Type(Enum):

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_folder import Sample
 
+from fleetsieve.assumptions import SETTINGS
 from fleetsieve.errors import UsageError
 from fleetsieve.files import (
     measurement_header,
@@ -23,7 +24,7 @@ from fleetsieve.files import (
     replace_file,
     write_instance,
 )
-from fleetsieve.files.toml_schema import ASSUMPTIONS, NOISE
+from fleetsieve.files.toml_schema import NOISE
 from fleetsieve.instance import (
     MOST_DEMAND_RPS,
     Cell,
@@ -128,7 +129,7 @@ def folders(draw: st.DrawFn) -> tuple[Instance, tuple[Measurement, ...]]:
     cells = draw(cells_of(classes, fleet))
     assumptions = {
         name: draw(st.fixed_dictionaries({}, optional={"enabled": st.booleans()} | dict.fromkeys(numbers, NUMBERS)))
-        for name, numbers in ASSUMPTIONS.items()
+        for name, numbers in SETTINGS.items()
         if draw(st.booleans())
     }
     open_fraction = st.floats(0.01, 0.99)

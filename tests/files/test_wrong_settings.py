@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 from sample_folder import TOML, Sample, place
 
-from fleetsieve.assumptions import DEFAULTS
-from fleetsieve.files.toml_schema import ASSUMPTIONS
+from fleetsieve.assumptions import DEFAULTS, SETTINGS, assumptions_of
 from fleetsieve.instance import Pool
 
 ADDED = [
@@ -143,5 +142,8 @@ throughput = 0
     assert instance.noise == {"ttft_p99": 0.12, "throughput": 0.0}
 
 
-def test_the_named_assumptions_are_those_that_exist() -> None:
-    assert list(ASSUMPTIONS) == list(DEFAULTS)
+def test_every_assumption_can_be_set_with_all_its_numbers(sample: Sample) -> None:
+    keys = {name: ", ".join(f"{number} = 2" for number in numbers) for name, numbers in SETTINGS.items()}
+    lines = [f"{name} = {{ {text or 'enabled = true'} }}" for name, text in keys.items()]
+    sample.write("instance.toml", TOML + "[assumptions]\n" + "\n".join(lines) + "\n")
+    assert [assumption.name for assumption in assumptions_of(sample.read().instance)] == list(DEFAULTS)
