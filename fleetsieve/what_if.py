@@ -17,13 +17,13 @@ def with_demand_scale(instance: Instance, scale: float) -> Instance:
         UsageError: when the factor is no finite number >= 0, or a demand gets above `MOST_DEMAND_RPS`.
     """
     if not 0.0 <= scale < math.inf:
-        raise UsageError(f"--demand-scale is {scale}, not a finite number >= 0")
+        raise UsageError(f"the demand scale is {scale}, not a finite number >= 0")
     scaled = instance.scaled(scale)
     for c in scaled.classes:
         if c.demand_rps > MOST_DEMAND_RPS:
-            by_scale = f"--demand-scale {scale:g}: " if scale != 1.0 else ""
+            scaled_by = f" after scaling by {scale:g}" if scale != 1.0 else ""
             raise UsageError(
-                f"{by_scale}a demand of {c.demand_rps:g} requests/s for {c.name} is above {MOST_DEMAND_RPS:g}"
+                f"the demand of {c.name} is {c.demand_rps:g} requests/s{scaled_by}, above {MOST_DEMAND_RPS:g}"
             )
     return scaled
 
@@ -36,9 +36,11 @@ def with_gpus(instance: Instance, gpus: int) -> Instance:
     """
     pools = instance.fleet.pools
     if gpus < 1:
-        raise UsageError(f"--gpus is {gpus}, not at least 1")
+        raise UsageError(f"the number of GPUs is {gpus}, not at least 1")
     if len(pools) != 1:
-        raise UsageError(f"--gpus needs a fleet of one pool; {instance.name} has {', '.join(p.name for p in pools)}")
+        raise UsageError(
+            f"only a fleet of one pool can be given a number of GPUs; {instance.name} has {', '.join(p.name for p in pools)}"
+        )
     return replace(instance, fleet=replace(instance.fleet, pools=(replace(pools[0], gpus=gpus),)))
 
 
@@ -51,29 +53,29 @@ def with_only_tp(instance: Instance, degrees: Collection[int]) -> Instance:
     known = sorted({cell.key.tp for cell in instance.cells})
     for tp in degrees:
         if tp not in known:
-            raise UsageError(f"--only-tp {tp}: no cell has this degree", f"there are {', '.join(map(str, known))}")
+            raise UsageError(f"no cell has the TP degree {tp}", f"there are {', '.join(map(str, known))}")
     cells = tuple(replace(cell, excluded=cell.excluded or cell.key.tp not in degrees) for cell in instance.cells)
     return replace(instance, cells=cells)
 
 
 def with_demands(instance: Instance, demand_rps: Mapping[str, float]) -> Instance:
     """The instance with the demand of some classes (requests/s >= 0) replaced."""
-    return _replaced(instance, "--demand", {name: {"demand_rps": value} for name, value in demand_rps.items()})
+    return _replaced(instance, "demand", {name: {"demand_rps": value} for name, value in demand_rps.items()})
 
 
 def with_floors(instance: Instance, floor_rps: Mapping[str, float]) -> Instance:
     """The instance with the floor of some classes (requests/s >= 0) replaced: they become critical."""
-    return _replaced(instance, "--floor", {name: {"floor_rps": value} for name, value in floor_rps.items()})
+    return _replaced(instance, "floor", {name: {"floor_rps": value} for name, value in floor_rps.items()})
 
 
-def _replaced(instance: Instance, flag: str, changes: Mapping[str, Mapping[str, float]]) -> Instance:
+def _replaced(instance: Instance, what: str, changes: Mapping[str, Mapping[str, float]]) -> Instance:
     names = [c.name for c in instance.classes]
     for name, change in changes.items():
         if name not in names:
-            raise UsageError(f"{flag}: there is no class {name!r}", f"there are {', '.join(names)}")
+            raise UsageError(f"a {what} is given for {name!r}, which is no class", f"there are {', '.join(names)}")
         for value in change.values():
             if not (math.isfinite(value) and value >= 0.0):
-                raise UsageError(f"{flag} {name}={value}: not a finite number >= 0")
+                raise UsageError(f"the {what} of {name} is {value}, not a finite number >= 0")
     changed: list[WorkloadClass] = [
         replace(c, demand_rps=change.get("demand_rps", c.demand_rps), floor_rps=change.get("floor_rps", c.floor_rps))
         for c in instance.classes
