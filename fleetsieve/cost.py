@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleetsieve.instance import Cell, Instance, LoadKind, Measurement
+from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, Status
 
 Server = tuple[int, str]
 """A running server: (tensor-parallel degree, pool)."""
+
+SERVER_GONE = frozenset({Status.FAILED_START, Status.OOM, Status.CRASHED})
+"""Endings after which no server is up: the next look pays for a start."""
 
 
 def server_of(cell: Cell) -> tuple[int, str]:
@@ -52,3 +55,17 @@ def row_cost_gpu_s(instance: Instance, row: Measurement, running: Server | None 
     return (
         row.cost_gpu_s if row.cost_gpu_s is not None else cost_gpu_s(instance, instance.cell_by_key[row.key], running)
     )
+
+
+def server_after(instance: Instance, row: Measurement) -> Server | None:
+    """The server that a measurement leaves up; None when it took it down."""
+    return None if row.status in SERVER_GONE else server_of(instance.cell_by_key[row.key])
+
+
+def rows_cost_gpu_s(instance: Instance, rows: Iterable[Measurement]) -> float:
+    """GPU-seconds of rows that were measured one after another."""
+    total, running = 0.0, None
+    for row in rows:
+        total += row_cost_gpu_s(instance, row, running)
+        running = server_after(instance, row)
+    return total

@@ -55,20 +55,25 @@ class ClassEnvelope:
     @cached_property
     def servable(self) -> bool:
         """Whether some cell that fits its pool may serve requests under the upper bounds."""
-        least = NOTHING * self.view.workload.demand_rps
-        return any(
-            b.possible and b.capacity_rps.hi > least and fits(b.cell, self.view.pools[b.cell.key.pool])
-            for b in self.bounds.values()
-        )
+        return any(b.possible and self._serves(b, b.capacity_rps.hi) for b in self.bounds.values())
 
     @cached_property
     def committed_choice(self) -> bool:
         """Whether some measured cell can be committed and serves requests."""
-        least = NOTHING * self.view.workload.demand_rps
-        return any(
-            b.committable and b.capacity_rps.lo > least and fits(b.cell, self.view.pools[b.cell.key.pool])
-            for b in self.bounds.values()
-        )
+        return any(b.committable and self._serves(b, b.capacity_rps.lo) for b in self.bounds.values())
+
+    def _serves(self, b: CellBounds, capacity_rps: float) -> bool:
+        enough = capacity_rps > NOTHING * self.view.workload.demand_rps
+        return enough and fits(b.cell, self.view.pools[b.cell.key.pool])
+
+    @cached_property
+    def closed(self) -> Mapping[CellKey, str]:
+        """Cells that failures close for the upper bounds too, and why."""
+        why = dict.fromkeys(self.beyond_memory, "a higher load than one that ran out of memory twice")
+        for key, known in self.view.known.items():
+            if known.impossible:
+                why[key] = "out of memory twice" if known.out_of_memory else "its server failed to start"
+        return {key: why[key] for key in sorted(why)}
 
 
 def fits(cell: Cell, pool: Pool) -> bool:
@@ -265,10 +270,16 @@ def _may_tell_more(known: KnownCell, slo: Slo) -> bool:
 
     Rows without statistics behind them never narrow an interval, so a cell that straddles its SLO is not looked at again.
     """
-    needed = [known.capacity_rps, *(known.tail_s(m) for m in TAIL_METRICS if slo.limit_s(m) is not None)]
+    return known.count(Status.OK) < 2 and bool(lacks(known, slo))
+
+
+def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
+    """The columns of which a measured cell has neither a value nor bounds, though a decision needs them."""
+    needed = {"throughput_rps": known.capacity_rps}
+    needed |= {f"{m}_p99_s": known.tail_s(m) for m in TAIL_METRICS if slo.limit_s(m) is not None}
     if slo.min_success is not None:
-        needed.append(known.success)
-    return known.count(Status.OK) < 2 and any(told is None for told in needed)
+        needed["success_rate"] = known.success
+    return tuple(column for column, told in needed.items() if told is None)
 
 
 def candidates(envelope: Envelope) -> tuple[CellKey, ...]:

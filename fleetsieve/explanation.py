@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.allocation import tolerance
 from fleetsieve.certificate import Certificate, Verdict
+from fleetsieve.certificate.sentence import listed
 from fleetsieve.interval import lower_text
 from fleetsieve.solving import Shortage, optimise_shortage
 
@@ -48,16 +48,16 @@ def sentence(shortage: Shortage, *, several_pools: bool = False) -> str:
     if len(shortage.unservable) == 1:
         parts.append(f"{shortage.unservable[0]} has no configuration that meets its SLO")
     elif shortage.unservable:
-        parts.append(f"{_listed(shortage.unservable)} have no configuration that meets their SLOs")
+        parts.append(f"{listed(shortage.unservable)} have no configuration that meets their SLOs")
     if shortage.gpus:
         counts = [
             f"{count} GPU{'s' if count != 1 else ''}{f' on {pool}' if several_pools else ''}"
             for pool, count in shortage.gpus.items()
         ]
-        parts.append(f"short by {_listed(counts)}")
+        parts.append(f"short by {listed(counts)}")
     if shortage.lacking_rps:
         lacks = [f"{name} lacks {_rate(rate)} requests/s" for name, rate in shortage.lacking_rps.items()]
-        parts.append(_listed(lacks))
+        parts.append(listed(lacks))
     return "; ".join(parts) or "every critical floor can be met"
 
 
@@ -65,7 +65,3 @@ def _rate(rate_rps: float) -> str:
     """A rate rounded down to two significant digits or one decimal, whichever says more."""
     known = rate_rps + tolerance(rate_rps)
     return lower_text(known, max(1, 1 - math.floor(math.log10(known))))
-
-
-def _listed(items: Sequence[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

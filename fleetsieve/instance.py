@@ -1,6 +1,6 @@
 """What an operator states and what a measurement says: plain, frozen values with units in their names.
 
-Seconds, requests/s, GPU-seconds and fractions everywhere (DESIGN of the method: section "Words and units" in docs).
+Seconds, requests/s, GPU-seconds and fractions everywhere.
 Nothing here reads a file or knows a bound; `files` builds these objects and reports every fault of the text, so the
 checks here guard programs that build instances themselves.
 """

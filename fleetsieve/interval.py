@@ -10,12 +10,6 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from fleetsieve.errors import FleetSieveError
-
-
-class EmptyIntersection(FleetSieveError):
-    """Two statements about one quantity that cannot both hold."""
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -24,8 +18,8 @@ class Interval:
     Raises:
         ValueError: when an end is NaN or lo > hi.
 
-    >>> Interval(1.0, 2.0).intersect(Interval(1.5, 3.0))
-    Interval(lo=1.5, hi=2.0)
+    >>> Interval(1.0, 2.0).hull(Interval(1.5, 3.0))
+    Interval(lo=1.0, hi=3.0)
     """
 
     lo: float
@@ -49,22 +43,6 @@ class Interval:
 
     def __contains__(self, value: float) -> bool:
         return self.lo <= value <= self.hi
-
-    def meets(self, other: Interval) -> bool:
-        """Whether the two intervals have a point in common."""
-        return self.lo <= other.hi and other.lo <= self.hi
-
-    def intersect(self, other: Interval, mine: str = "the first", theirs: str = "the second") -> Interval:
-        """The part in both intervals; `mine` and `theirs` name where each came from.
-
-        Raises:
-            EmptyIntersection: when they have no point in common; the message names both intervals and their origins.
-        """
-        if not self.meets(other):
-            raise EmptyIntersection(
-                f"nothing lies in both [{self.lo:g}, {self.hi:g}] ({mine}) and [{other.lo:g}, {other.hi:g}] ({theirs})"
-            )
-        return Interval(max(self.lo, other.lo), min(self.hi, other.hi))
 
     def hull(self, other: Interval) -> Interval:
         """The smallest interval that holds both."""

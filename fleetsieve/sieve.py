@@ -3,7 +3,7 @@
     sieve = Sieve.start(instance, policy=DecisionGap(), engine=Milp())
     while not sieve.finished:
         experiment = sieve.ask()
-        sieve = sieve.tell(measure(experiment.key))
+        sieve = sieve.tell(measure(experiment.key, experiment.look))
     sieve.certificate.verdict
 
 Running, storing and deciding stay apart: this module decides.
@@ -18,21 +18,22 @@ from types import MappingProxyType
 
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Certificate, Verdict, certify
-from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_of
+from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_after
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.errors import UsageError
-from fleetsieve.instance import CellKey, Instance, Measurement, Status
+from fleetsieve.instance import CellKey, Instance, Measurement
 from fleetsieve.policies import Policy, Situation
-
-SERVER_GONE = frozenset({Status.FAILED_START, Status.OOM, Status.CRASHED})
-"""Endings after which no server is up: the next look pays for a start."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question: measure this cell. `scores` are those of all candidates, in 1/GPU-second, where the policy has any."""
+    """A question: measure this cell, for the `look`-th time from 0.
+
+    `scores` are those of all candidates, in 1/GPU-second, where the policy has any.
+    """
 
     key: CellKey
+    look: int
     reason: str
     expected_cost_gpu_s: float
     scores: Mapping[CellKey, float]
@@ -121,7 +122,8 @@ class Sieve:
             self.envelope, self.certificate, self.candidates, costs, len(self.measurements), self.seed
         )
         choice = self.policy.choose(situation)
-        return Experiment(choice.key, choice.reason, costs[choice.key], choice.scores)
+        look = sum(row.key == choice.key for row in self.measurements)
+        return Experiment(choice.key, look, choice.reason, costs[choice.key], choice.scores)
 
     def tell(self, *rows: Measurement) -> Sieve:
         """The state after these rows; a row (cell and seed) that was told before changes nothing.
@@ -133,14 +135,13 @@ class Sieve:
         fresh: list[Measurement] = []
         spent, running = self.spent_gpu_s, self.running
         for row in rows:
-            cell = self.instance.cell_by_key.get(row.key)
-            if cell is None:
+            if row.key not in self.instance.cell_by_key:
                 raise UsageError(f"told of {row.key}, which is no cell of {self.instance.name}")
             if (row.key, row.seed) not in told:
                 told.add((row.key, row.seed))
                 fresh.append(row)
                 spent += row_cost_gpu_s(self.instance, row, running)
-                running = None if row.status in SERVER_GONE else server_of(cell)
+                running = server_after(self.instance, row)
         if not fresh:
             return self
         return replace(self, measurements=(*self.measurements, *fresh), running=running, spent_gpu_s=spent)

@@ -1,5 +1,6 @@
 """Every run of the tests draws the same examples: a failure is found again by running it again."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -10,3 +11,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("fleetsieve")
+
+
+@pytest.fixture(autouse=True)
+def _no_width_from_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output without a terminal has its own width; a test runner's COLUMNS is not what a person has set."""
+    monkeypatch.delenv("COLUMNS", raising=False)

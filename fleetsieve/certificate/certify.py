@@ -92,6 +92,8 @@ def certify(
         if c.demand_rps > 0.0 and envelope.classes[c.name].servable and not envelope.classes[c.name].committed_choice
     )
     blocking = _blocking(plan, gap, unclear, epsilon, reason)
+    if blocking and not low.proven:
+        blocking, reason = "solver", reason or low.reason
     if upper.shortfall is not None and upper.shortfall > LEAST_PROVEN_SHORTFALL:
         verdict, blocking = Verdict.INFEASIBLE, ""
     else:

@@ -25,7 +25,7 @@ AGREE = 1e-6
 PRINTED = 1e-3
 """Printed figures agree when they differ by no more than this: a rounded one may fall to either side."""
 
-STATED = ("instance", "unservable", "open_classes", "blocking", "confidence", "rows", "lower", "upper", "gap")
+STATED = ("instance", "unservable", "open_classes", "closed", "blocking", "confidence", "rows", "lower", "upper", "gap")
 """What must stand in a certificate as it is derived anew. Names of assumptions and the words are compared apart."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -65,10 +65,12 @@ def _check(document: Mapping[str, Any], envelope: Envelope, engine: Engine, dige
 def _word_faults(document: Mapping[str, Any], derived: Mapping[str, Any], renewed: Certificate) -> list[str]:
     """What the certificate says in words: the assumptions it rests on, those that were dropped, and the verdict's sentence."""
     faults = []
-    if (rests := [a["name"] for a in derived["assumptions"]]) != (told := [a["name"] for a in document["assumptions"]]):
-        faults.append(
-            f"it rests on {', '.join(rests) or 'no assumption'}; the certificate says {', '.join(told) or 'none'}"
-        )
+    statements = [f"{a['name']}: {a['statement']}" for a in document["assumptions"]]
+    rests = list(derived["rests_on"])
+    for told in (statements, list(document["rests_on"])):
+        faults += [f"it does not rest on what it says: {line}" for line in told if line not in rests]
+    faults += [f"it rests on this, which it does not say: {line}" for line in rests if line not in document["rests_on"]]
+    faults += [f"it does not name {a['name']}" for a in derived["assumptions"] if a not in document["assumptions"]]
     ours, theirs = ([(d["assumption"], d["arm"], d["quantity"]) for d in doc["dropped"]] for doc in (derived, document))
     if ours != theirs:
         faults.append(f"the dropped assumptions are {ours}, the certificate says {theirs}")
@@ -118,6 +120,8 @@ def _differences(place: str, stated: Any, derived: Any) -> list[str]:
         return [
             f for number, (one, other) in enumerate(pairs, 1) for f in _differences(f"{place} {number}", one, other)
         ]
+    if _listed(derived) and _listed(stated):
+        return [f"{place} has {len(derived)} entries, the certificate has {len(stated)}"]
     if stated == derived or (_number(stated) and _number(derived) and _agree(stated, derived)):
         return []
     return [f"{place} is {_shown(derived)}, the certificate says {_shown(stated)}"]
@@ -132,7 +136,7 @@ def _number(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
+    return f"{value:.9g}" if isinstance(value, float) else str(value) or "nothing"
 
 
 def _agree(one: float, other: float) -> bool:

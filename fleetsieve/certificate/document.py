@@ -43,6 +43,9 @@ def certificate_document(
              "reason": d.text}
             for d in c.envelope.contradictions
         ],
+        "closed": [
+            {**key_document(key), "reason": why} for own in c.envelope.classes.values() for key, why in own.closed.items()
+        ],
         "lower": {
             "shortfall": c.lower.shortfall, "best_min_fulfilment": c.lower.best_min_fulfilment,
             "min_fulfilment": c.lower.min_fulfilment, "goodput_rps": c.lower.goodput_rps,
@@ -97,7 +100,7 @@ def _class_document(got: ClassAllocation, envelope: Envelope) -> Document:
         "served_rps": got.served_rps,
         "demand_rps": got.demand_rps,
         "fulfilment": got.fulfilment,
-        "utilisation": got.utilisation,
+        "utilisation": got.utilisation * envelope.instance.fleet.max_utilisation,
         "tails": {},
     }
     if key is not None:

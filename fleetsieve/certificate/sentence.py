@@ -6,10 +6,11 @@ Guaranteed figures are rounded down and optimistic ones up, so a printed number 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
-from fleetsieve.envelope import Envelope
+from fleetsieve.envelope import Envelope, lacks
 from fleetsieve.instance import TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
 from fleetsieve.statistics import KnownCell
@@ -26,25 +27,30 @@ PLAN_RESTS_ON = (
 def verdict_sentence(certificate: Certificate) -> str:
     """The verdict in one sentence: first the unservable classes, then what is promised and what is not."""
     c = certificate
-    words = [f"{c.verdict}:"]
-    if c.unservable:
-        words.append(f"{_list(c.unservable)} cannot be served by any cell within the SLO;")
+    words = [f"{c.verdict}:", *_unservable(c)]
     if c.verdict is Verdict.INFEASIBLE:
         words.append("even with the best that the bounds allow, this fleet cannot meet every floor")
-        words.append(f"(shortfall at least {lower_text(c.upper.shortfall or 0.0)} of the priority-weighted demand).")
+        words.append(f"(priority-weighted shortfall at least {lower_text(c.upper.shortfall or 0.0)}).")
         return " ".join(words)
     if c.verdict is Verdict.FEASIBLE:
         floors = "every floor is met and " if any(d.floor is not None for d in c.conservative.problem.classes) else ""
-        words.append(f"{floors}the plan is within {c.epsilon:g} of the best that this fleet can do;")
+        words.append(f"{floors}no plan for this fleet is better by more than {c.epsilon:g} in the least fulfilment,")
+        words.append(f"nor by more than {c.epsilon:g} of the demand in goodput;")
         words.append(_demand_met(c))
         return " ".join(words)
     words.append(f"{_blocked(c)};")
-    cells = [str(key) for key in c.settling[:3]]
-    more = f" and {len(c.settling) - 3} more" if len(c.settling) > 3 else ""
-    words.append(
-        f"measuring {_list(cells)}{more} could settle it." if cells else "no cell is left that could settle it."
-    )
+    cells = listed([str(key) for key in c.settling], 3)
+    words.append(f"measuring {cells} could settle it." if cells else "no cell is left that could settle it.")
     return " ".join(words)
+
+
+def _unservable(c: Certificate) -> list[str]:
+    """The unservable classes, apart where the operator excluded every cell."""
+    cells = c.envelope.instance.cells
+    vetoed = [name for name in c.unservable if all(cell.excluded for cell in cells if cell.key.class_name == name)]
+    others = [name for name in c.unservable if name not in vetoed]
+    words = [f"every cell of {listed(vetoed)} is excluded;"] if vetoed else []
+    return words + ([f"{listed(others)} cannot be served by any cell within the SLO;"] if others else [])
 
 
 def _demand_met(c: Certificate) -> str:
@@ -54,19 +60,21 @@ def _demand_met(c: Certificate) -> str:
         return "it serves all demand of the other classes." if others else "it serves nothing."
     if not short:
         return "it serves all demand."
-    told = [f"{got.class_name} {lower_text(got.fulfilment, 4)}" for got in short]
-    return f"demand is not met in full (fulfilment: {', '.join(told)})."
+    told = [
+        f"{got.class_name} {lower_text(got.fulfilment, 4)}" for got in sorted(short, key=lambda got: got.fulfilment)
+    ]
+    return f"demand is not met in full (fulfilment: {listed(told, 5)})."
 
 
 def _blocked(c: Certificate) -> str:
     if c.blocking == "solver":
-        return f"the solver left a bound unproven ({c.reason})"
+        return f"the solver was cut short ({c.reason})"
     if c.blocking == "shortfall":
         return f"a floor is not yet met by measured cells (shortfall gap {upper_text(c.gap.shortfall)})"
     if c.open_classes:
-        return f"no measured cell can serve {_list(c.open_classes)} yet"
+        return f"no measured cell can serve {listed(c.open_classes, 5)} yet"
     if c.blocking == "min_fulfilment":
-        return f"the min fulfilment could still rise by {upper_text(c.gap.min_fulfilment)}, more than {c.epsilon:g}"
+        return f"the least fulfilment could still rise by {upper_text(c.gap.min_fulfilment)}, more than {c.epsilon:g}"
     return f"the goodput could still rise by {upper_text(c.gap.goodput)} of the demand, more than {c.epsilon:g}"
 
 
@@ -74,25 +82,26 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
     """What a verdict on these bounds is conditional on, one statement each: assumptions, dropped ones, data, and the plan's own."""
     told = [f"{a.name}: {a.describe()}" for a in envelope.in_force]
     told += [f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}" for c in envelope.contradictions]
-    told += [
-        f"memory: cells above a load that ran out of memory twice are closed ({len(own.beyond_memory)} of {name})"
-        for name, own in envelope.classes.items()
-        if own.beyond_memory
-    ]
+    closed: dict[str, list[CellKey]] = {}
+    for own in envelope.classes.values():
+        for key, why in own.closed.items():
+            closed.setdefault(why, []).append(key)
+    told += [f"closed for good, {why}: {listed([str(key) for key in closed[why]], 5)}" for why in sorted(closed)]
     known = [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]
-    points = sum(_exact(k) for k in known)
-    if points:
-        told.append(f"point values: {points} of {len(known)} measured cells are taken as exact")
-    if points < len(known):
-        told.append(
-            f"stated bounds: {len(known) - points} of {len(known)} measured cells are taken at their own bounds"
-        )
+    kinds = {"point values": "taken as exact", "stated bounds": "taken at their own bounds",
+             "repeats": "taken at the hull of their looks, each as it stands"}  # fmt: skip
+    for kind, how in kinds.items():
+        count = sum(_kind(k) == kind for k in known)
+        told += [f"{kind}: {count} of {len(known)} measured cells are {how}"] if count else []
     return (*told, *PLAN_RESTS_ON)
 
 
-def _exact(known: KnownCell) -> bool:
+def _kind(known: KnownCell) -> str:
+    """Whether a cell's figures are point values, bounds that its one row states, or the hull of several rows."""
+    if known.count(Status.OK) > 1:
+        return "repeats"
     told = (known.capacity_rps, known.success, *(known.tail_s(metric) for metric in TAIL_METRICS))
-    return all(interval is None or interval.is_point for interval in told)
+    return "point values" if all(interval is None or interval.is_point for interval in told) else "stated bounds"
 
 
 def change(before: Certificate, after: Certificate, key: CellKey) -> str:
@@ -140,14 +149,22 @@ def _gap_part(part: float) -> str:
 
 
 def _shown(after: Certificate, key: CellKey) -> str:
-    b = after.envelope[key]
-    known = after.envelope.classes[key.class_name].view.known.get(key)
-    if known is None or not known.measured:
-        status = known.rows[-1].status if known is not None and known.rows else Status.OK
-        return f"ended in {status}"
-    capacity = f"{b.capacity_rps.lo:.4g} requests/s" if math.isfinite(b.capacity_rps.hi) else "unknown capacity"
-    return f"{'meets' if b.committable else 'straddles' if b.possible else 'misses'} its SLO at {capacity}"
+    b, own = after.envelope[key], after.envelope.classes[key.class_name]
+    known = own.view.known.get(key)
+    if known is None or known.failed:
+        return f"ended in {known.rows[-1].status if known is not None else 'nothing'}"
+    lacking = lacks(known, own.view.workload.slo)
+    if lacking and b.possible:
+        return f"its row lacks {listed(lacking)}"
+    meets = "meets" if b.committable else "straddles" if b.possible else "misses"
+    return (
+        f"{meets} its SLO at {b.capacity_rps.lo:.4g} requests/s" if b.capacity_rps.hi < math.inf else f"{meets} its SLO"
+    )
 
 
-def _list(names: tuple[str, ...] | list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """Names in a sentence, the first `most` of them: "a, b and 3 more"."""
+    shown = list(names[:most])
+    if len(names) > len(shown):
+        return f"{', '.join(shown)} and {len(names) - len(shown)} more"
+    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)

@@ -11,7 +11,7 @@ from fleetsieve.cli.main import emit
 
 
 @click.command("simulate")
-@click.argument("spec", type=click.Path(exists=True, path_type=Path), metavar="SPEC")
+@click.argument("spec", metavar="SPEC")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -21,13 +21,18 @@ from fleetsieve.cli.main import emit
 )
 @click.option("--records", is_flag=True, help="Store per-request records in DIR/records too.")
 @options.as_json
-def command(spec: Path, out: Path, records: bool, as_json: bool) -> int:
-    """Make a simulated instance from a simulation.toml; the same specification always gives the same bytes."""
+def command(spec: str, out: Path, records: bool, as_json: bool) -> int:
+    """Make a simulated instance; the same specification always gives the same bytes.
+
+    SPEC is a simulation.toml, a folder that holds one, or the name of a bundled simulated instance.
+    """
+    from fleetsieve.files import resolve
     from fleetsieve.presentation.progress import progress
     from fleetsieve.presentation.terminal import results, say
     from fleetsieve.simulator import SPEC_NAME, simulate
 
-    path = spec / SPEC_NAME if spec.is_dir() else spec
+    place = Path(spec)
+    path = place if place.is_file() else resolve(spec) / SPEC_NAME
     with progress("simulating cells") as advance:
         simulate(path, out, records=records, progress=advance)
     if as_json:

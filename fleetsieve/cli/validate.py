@@ -13,6 +13,17 @@ from fleetsieve.errors import InputError, UsageError
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
 
+COUNTS = {
+    "classes": ("class", "classes"),
+    "arms": ("arm", "arms"),
+    "cells": ("cell", "cells"),
+    "excluded_cells": ("excluded cell", "excluded cells"),
+    "measured_cells": ("measured cell", "measured cells"),
+    "rows": ("row", "rows"),
+    "gpus": ("GPU", "GPUs"),
+}
+"""What the summary counts: the key of the document, and its words for one and for many."""
+
 
 @click.command("validate")
 @click.argument("folder", metavar="DIR", required=False)
@@ -29,7 +40,8 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         if as_json:
             emit({"bundled": names})
         else:
-            say(results(), "\n".join(names))
+            for name in names:
+                say(results(), name)
         return 0
     if folder is None:
         raise UsageError("validate needs a folder", "fleetsieve validate DIR, or fleetsieve validate --list")
@@ -47,8 +59,7 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         emit(document)
         return 0
     say(results(), f"{read.instance.name}: no fault found", "bold green")
-    counts = ("classes", "arms", "cells", "excluded_cells", "measured_cells", "rows", "gpus")
-    say(results(), ", ".join(f"{document[key]} {key.replace('_', ' ')}" for key in counts))
+    say(results(), ", ".join(_counted(document[key], one, many) for key, (one, many) in COUNTS.items()))
     say(results(), f"full grid: {document['full_grid_gpu_s']:,.0f} GPU-seconds")
     needed, each = document["requests_for_p99_bound"], document["requests_for_p99_bound_one_cell"]
     say(
@@ -56,8 +67,12 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         f"an upper p99 bound needs {needed} requests in a cell at the confidence of this grid ({each} for one cell alone)",
     )
     if read.suspicions:
-        say(results(), f"{len(read.suspicions)} suspicions (on standard error)")
+        say(results(), f"{_counted(len(read.suspicions), 'suspicion', 'suspicions')} (on standard error)")
     return 0
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def _summary(read: Folder) -> dict[str, Any]:

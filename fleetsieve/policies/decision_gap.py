@@ -61,8 +61,8 @@ class DecisionGap:
             )
             scores[key] = gain / situation.cost_gpu_s[key] if situation.cost_gpu_s[key] > 0.0 else gain
         key = min(situation.candidates, key=lambda k: (-_settled(scores[k]), situation.cost_gpu_s[k], k))
-        gain = scores[key] * situation.cost_gpu_s[key]
-        return Choice(key, f"expected to shrink the open decision by {gain:.3g} of {scorer.now:.3g}", scores)
+        share = scores[key] * situation.cost_gpu_s[key] / scorer.now if scorer.now > 0.0 else 0.0
+        return Choice(key, f"expected to close {share:.0%} of what is open", scores)
 
 
 def _settled(score: float) -> float:

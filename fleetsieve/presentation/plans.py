@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rich import box
 from rich.console import Console
@@ -13,11 +13,11 @@ from rich.text import Text
 from fleetsieve.allocation import Allocation
 from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import gap_text, rests_on_bounds
-from fleetsieve.cost import grid_cost_gpu_s, row_cost_gpu_s
+from fleetsieve.cost import grid_cost_gpu_s, rows_cost_gpu_s
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance, Measurement
 from fleetsieve.interval import Interval, lower_text, upper_text
-from fleetsieve.presentation.terminal import literal, say
+from fleetsieve.presentation.terminal import is_wide, literal, say, show_table
 from fleetsieve.sizing import Sizing, sizing_sentence
 from fleetsieve.solving import Need
 
@@ -27,16 +27,18 @@ STYLES = {Verdict.FEASIBLE: "bold green", Verdict.UNDECIDED: "bold yellow", Verd
 def show_certificate(console: Console, c: Certificate, *, bounds: str, explanation: str, spent: str) -> None:
     """The plan(s), the verdict, what it rests on, the gap and what was spent.
 
-    `bounds` is "both", "conservative" or "optimistic": which plans are shown ("both" shows the optimistic one where it differs).
+    `bounds` is "both", "conservative" or "optimistic": which plans are shown. "both" leaves out the optimistic one where it is the
+    same, and where the verdict is certified-feasible: what was never measured is then of no use.
     """
     if bounds != "optimistic":
-        console.print(
-            plan_table(c.conservative, c.envelope, "plan (conservative: measured cells, lower bounds)", lower=True)
-        )
+        title = "plan (conservative: measured cells, lower bounds)"
+        show_table(console, plan_table(c.conservative, c.envelope, title, lower=True, wide=is_wide(console)))
     hoped = c.optimistic
     differs = hoped is not None and hoped.replica_counts != c.conservative.replica_counts
-    if hoped is not None and (bounds == "optimistic" or (bounds == "both" and differs)):
-        console.print(plan_table(hoped, c.envelope, "best that the bounds allow (optimistic)", lower=False))
+    useful = bounds == "both" and differs and c.verdict is not Verdict.FEASIBLE
+    if hoped is not None and (bounds == "optimistic" or useful):
+        title = "best that the bounds allow (optimistic)"
+        show_table(console, plan_table(hoped, c.envelope, title, lower=False, wide=is_wide(console)))
     say(console, verdict_sentence(c), STYLES[c.verdict])
     if explanation:
         say(console, f"why: {explanation}")
@@ -52,7 +54,10 @@ def show_sizing(console: Console, s: Sizing, *, bounds: str, spent: str) -> None
             "optimistic": (s.optimistic, "fewest GPUs that the bounds allow")}  # fmt: skip
     for end, (need, title) in ends.items():
         if bounds in ("both", end) and need.optimum.allocation is not None:
-            console.print(plan_table(need.optimum.allocation, s.envelope, title, lower=end == "conservative"))
+            table = plan_table(
+                need.optimum.allocation, s.envelope, title, lower=end == "conservative", wide=is_wide(console)
+            )
+            show_table(console, table)
             say(console, _needs(need))
     say(console, sizing_sentence(s), STYLES[s.verdict])
     say(console, f"spent: {spent}")
@@ -73,15 +78,19 @@ def show_rests_on(console: Console, statements: Iterable[str]) -> None:
         say(console, f"  - {statement}")
 
 
-def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool) -> Table:
-    """One row per class: configuration, replicas, GPUs, served of demand, fulfilment, tail against SLO."""
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool, wide: bool = True) -> Table:
+    """One row per class: configuration, replicas, GPUs, served of demand, fulfilment, tail against SLO.
+
+    Guaranteed figures (`lower`) are rounded down, hoped-for ones up. `wide` puts all tails of a class on one line.
+    """
+    padding = (0, 1) if wide else (0, 0)
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=padding)
     pooled = len(envelope.instance.fleet.pools) > 1
     for name in ("class", "TP", "load", *(["pool"] if pooled else [])):
         table.add_column(name, justify="right" if name == "TP" else "left", overflow="fold")
-    for name in ("replicas", "GPUs", "served of demand, requests/s", "fulfilment"):
-        table.add_column(name, justify="right")
-    table.add_column("p99 tail against SLO", overflow="fold")
+    for name in ("replicas", "GPUs", "served of demand, rps", "fulfilment"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("p99 tail (SLO), s", overflow="fold")
     text = lower_text if lower else upper_text
     for got in plan.classes:
         key = got.configuration.name if got.configuration is not None else None
@@ -91,31 +100,35 @@ def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool)
             tails = _tails(envelope, key)
         else:
             place = ["-", "-", *(["-"] if pooled else [])]
-            tails = "unservable" if got.class_name in envelope.unservable else "-"
-        cells = [got.class_name, *place, str(got.replicas), str(got.gpus), served, text(got.fulfilment, 4), tails]
-        table.add_row(*(literal(cell) for cell in cells))
+            tails = ["unservable" if got.class_name in envelope.unservable else "-"]
+        cells = [got.class_name, *place, str(got.replicas), str(got.gpus), served, text(got.fulfilment, 4)]
+        table.add_row(*(literal(cell) for cell in cells), Text((", " if wide else "\n").join(tails)))
     totals = ["total", *([""] * (3 if pooled else 2)), str(plan.replicas), str(plan.gpus_used)]
-    totals += [
-        f"{text(plan.goodput_rps)} of {envelope.optimistic.total_demand_rps:.3f}",
-        f"min {text(plan.min_fulfilment, 4)}",
-        "",
-    ]
+    totals += [f"{text(plan.goodput_rps)} of {envelope.optimistic.total_demand_rps:.3f}", _least(plan, text), ""]
     table.add_section()
     table.add_row(*(Text(cell) for cell in totals), style="bold")
     return table
 
 
-def _tails(envelope: Envelope, key: CellKey) -> str:
+def _least(plan: Allocation, text: Callable[[float, int], str]) -> str:
+    """The min fulfilment; "-" when no class counts in it."""
+    counted = any(c.in_minimum and c.demand_rps > 0.0 for c in plan.problem.classes)
+    left_out = any(not c.in_minimum for c in plan.problem.classes)
+    return f"min {text(plan.min_fulfilment, 4)}{' of the servable' if left_out else ''}" if counted else "-"
+
+
+def _tails(envelope: Envelope, key: CellKey) -> list[str]:
     b, slo = envelope[key], envelope.instance.class_by_name[key.class_name].slo
     told = [
-        f"{metric} {_seconds(b.tails_s[metric])} of {limit:g} s"
+        f"{metric} {_seconds(b.tails_s[metric])} ({limit:g})"
         for metric in TAIL_METRICS
         if (limit := slo.limit_s(metric)) is not None
     ]
     if slo.min_success is not None:
-        known = f"{b.success.lo:g}" if b.success.lo > 0.0 else "unknown"
-        told.append(f"success {known} of {slo.min_success:g}")
-    return ", ".join(told) or "no limit"
+        exact = "" if b.success.is_point else ">= "
+        known = f"{exact}{b.success.lo:g}" if b.success.lo > 0.0 else "unknown"
+        told.append(f"success {known} ({slo.min_success:g})")
+    return told or ["no limit"]
 
 
 def _seconds(tail: Interval) -> str:
@@ -126,9 +139,10 @@ def _seconds(tail: Interval) -> str:
     return f">= {tail.lo:.4g}" if tail.lo > 0.0 else "unknown"
 
 
-def spent_text(instance: Instance, rows: Iterable[Measurement]) -> str:
-    """What the measured rows cost of the full grid's GPU-seconds."""
-    spent = math.fsum(row_cost_gpu_s(instance, row) for row in rows)
+def spent_text(instance: Instance, rows: Sequence[Measurement]) -> str:
+    """What the measured rows cost, beside the full grid's GPU-seconds: a share of it where no cell was looked at twice."""
+    spent = rows_cost_gpu_s(instance, rows)
     grid = grid_cost_gpu_s(instance, [cell for cell in instance.cells if not cell.excluded])
-    share = f" ({spent / grid:.1%})" if grid > 0.0 else ""
+    once = len({row.key for row in rows}) == len(rows)
+    share = f" ({spent / grid:.1%})" if grid > 0.0 and once else f" in {len(rows)} looks" if not once else ""
     return f"{spent:,.0f} of the full grid's {grid:,.0f} GPU-seconds{share}"

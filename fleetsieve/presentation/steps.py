@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.text import Text
 
 from fleetsieve.certificate import Certificate
 from fleetsieve.instance import Measurement
@@ -12,17 +13,18 @@ from fleetsieve.presentation.terminal import literal, say
 from fleetsieve.running import Step
 
 
-def show_start(console: Console, name: str, policy: str, candidates: int, grid_gpu_s: float) -> None:
-    """What begins."""
-    say(console, f"{name}: {candidates} cells may be measured, {grid_gpu_s:,.0f} GPU-seconds in all; policy {policy}")
+def show_start(console: Console, name: str, policy: str, cells: int, grid_gpu_s: float) -> None:
+    """What begins, and how the lines of the steps read."""
+    say(console, f"{name}: {cells} cells may be measured, {grid_gpu_s:,.0f} GPU-seconds in all; policy {policy}")
+    say(console, "step, share of those GPU-seconds spent so far, cell (why it): what it showed and changed", "dim")
 
 
 def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
     """One line: which cell, why it, what it changed, what was spent so far."""
     spent = step.sieve.spent_gpu_s
     share = f" {spent / grid_gpu_s:4.0%}" if grid_gpu_s > 0.0 else ""
-    head = f"{step.number:>3}{share}  {step.experiment.key}"
-    line = literal(head, "bold") + literal(f" ({step.experiment.reason}): {step.changed}")
+    head = literal(f"{step.number:>3}{share}  {step.experiment.key}", "bold")
+    line = Text.assemble(head, literal(f" ({step.experiment.reason}): {step.changed}"))
     console.print(line, soft_wrap=not console.is_terminal)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from fleetsieve.errors import Fault, spelled_out
 
 PLAIN_WIDTH = 160
-"""Columns of output that goes to a file or a pipe, where there is no terminal to fit."""
+"""Columns of output that goes to a file or a pipe, where there is no terminal to fit and COLUMNS does not say."""
+
+WIDE = 120
+"""From this many columns on, everything of a class stands on one line."""
 
 
 def results() -> Console:
@@ -26,18 +31,34 @@ def messages() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else PLAIN_WIDTH
+    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else PLAIN_WIDTH
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
+def is_wide(console: Console) -> bool:
+    """Whether a line has room for everything of a class."""
+    return console.width >= WIDE
+
+
 def literal(text: str, style: str = "") -> Text:
-    """`text` as it is; control characters, which a terminal would obey, are spelled out."""
-    return Text(spelled_out(text), style=style)
+    """`text` on one line as it is; control characters, which a terminal would obey, and line breaks are spelled out."""
+    return Text(spelled_out(text).replace("\n", "\\n").replace("\t", "\\t"), style=style)
 
 
 def say(console: Console, text: str, style: str = "") -> None:
     """One paragraph, as it is; only a terminal gets it wrapped."""
     console.print(literal(text, style), soft_wrap=not console.is_terminal)
+
+
+def show_table(console: Console, table: Table) -> None:
+    """A table; where there is no terminal, without the blanks that fill its lines."""
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    console.out("\n".join(line for line in lines if line), highlight=False)
 
 
 def tell_suspicions(suspicions: Iterable[Fault]) -> None:

@@ -214,5 +214,19 @@ def test_a_missing_slo_value_is_looked_for_once_more() -> None:
 
 def test_cells_closed_by_memory_are_told() -> None:
     closed = envelope(*ended(MIDDLE, Status.OOM, Status.OOM))
-    assert any(line.startswith("memory:") and "(1 of chat)" in line for line in rests_on_bounds(closed))
-    assert not any(line.startswith("memory:") for line in rests_on_bounds(envelope(good(LOW))))
+    assert "closed for good, out of memory twice: chat TP1 c2" in rests_on_bounds(closed)
+    assert "closed for good, a higher load than one that ran out of memory twice: chat TP1 c4" in rests_on_bounds(
+        closed
+    )
+    started = envelope(*ended(MIDDLE, Status.FAILED_START))
+    assert "closed for good, its server failed to start: chat TP1 c2" in rests_on_bounds(started)
+    assert not any(line.startswith("closed for good") for line in rests_on_bounds(envelope(good(LOW))))
+
+
+def test_what_a_verdict_rests_on_tells_points_bounds_and_repeats_apart() -> None:
+    bounded = replace(good(HIGH), throughput_rps=Reading(1.0, lo=0.9))
+    rows = [good(LOW), replace(good(LOW, 1.1), seed=1), good(MIDDLE), bounded]
+    lines = "\n".join(rests_on_bounds(envelope(*rows)))
+    assert "point values: 1 of 3" in lines
+    assert "stated bounds: 1 of 3" in lines
+    assert "repeats: 1 of 3" in lines

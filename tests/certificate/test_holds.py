@@ -211,6 +211,7 @@ def test_a_conservative_solve_that_is_cut_short_still_gives_a_sound_certificate(
     found = certificate_of(fleet(2, [WorkloadClass("chat", 2.0, LIMITED)], only), measured(only, 1.0), engine=engine)
     assert found.verdict is (Verdict.FEASIBLE if incumbent else Verdict.UNDECIDED)
     assert math.isclose(found.gap.largest, 0.0 if incumbent else 1.0)
+    assert (found.blocking, found.reason) == (("", "") if incumbent else ("solver", "time limit"))
 
 
 def test_an_optimistic_solve_that_is_cut_short_certifies_nothing() -> None:

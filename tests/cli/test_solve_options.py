@@ -167,6 +167,6 @@ def test_gpus_of_several_pools_are_not_one_number(cli, pooled):
 
 def test_pools_are_named_in_the_plan(cli, pooled):
     said = cli("solve", pooled.path)
-    assert "pool" in said.out.splitlines()[2]
+    assert "pool" in said.out.splitlines()[1]
     assert cli("run", pooled.path, "--replay", "--out", "made").code == 0
     assert cli("certify", "made").code == 0
