@@ -5,19 +5,21 @@ that stops anywhere has at most one row without its line, and at most one torn l
 opened again. The loop is deterministic: the line that is missing is written as it would have been.
 
     run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl, replay.csv (of a replay), certificate.json
+
+The log's first line holds the SHA-256 of the files that stay as they are, and each step's line that of its measured row: a run
+whose files were edited is not resumed, for its steps would not be those of the files any more.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -28,14 +30,24 @@ from fleetsieve.instance import Measurement
 
 STATED = ("instance.toml", "classes.csv", "cells.csv")
 MEASURED, HIDDEN, STEPS, CERTIFICATE = "measurements.csv", "replay.csv", "steps.jsonl", "certificate.json"
+_LOCK, _MADE = "lock", "run"
 Line = dict[str, Any]
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of the files of an instance folder that a certificate speaks of, by name."""
-    names = [name for name in (*STATED, MEASURED) if (folder / name).is_file()]
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    return _digests(folder, (*STATED, MEASURED))
+
+
+def row_digest(row: Measurement) -> str:
+    """SHA-256 of a measured row as it is written."""
+    return hashlib.sha256(measurement_row(row).encode()).hexdigest()
+
+
+def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    there = [name for name in names if (folder / name).is_file()]
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in there}
 
 
 def json_line(line: Mapping[str, Any]) -> str:
@@ -46,28 +58,29 @@ def json_line(line: Mapping[str, Any]) -> str:
 def create(source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | None) -> None:
     """Make a run folder at `out` from the instance folder `source`, all at once or not at all.
 
-    `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat); `hidden` is the table of a
-    replay. Nothing is measured in a new run.
+    `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat), with the digests of the files
+    added; `hidden` is the table of a replay. Nothing is measured in a new run. What a kill left of an earlier creation is removed.
 
     Raises:
-        UsageError: when `out` exists and is not an empty folder.
+        UsageError: when `out` exists and is not an empty folder, or another process is making it.
         FleetSieveError: when the folder cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         resumable = (out / STEPS).is_file()
         hint = f"go on with it by --resume, or choose another --out than {out}" if resumable else "choose another --out"
         raise UsageError(f"{out} exists and is not empty", hint)
+    _file_locks()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
-            made = Path(scratch) / "run"
+        with _scratch(out) as made:
             made.mkdir()
             for name in STATED:
                 shutil.copyfile(source / name, made / name)
             if hidden is not None:
                 shutil.copyfile(hidden, made / HIDDEN)
             (made / MEASURED).write_text(measurement_header() + "\n", encoding="utf-8", newline="")
-            (made / STEPS).write_text(json_line(start), encoding="utf-8", newline="")
+            line = {**start, "files": _digests(made, (*STATED, HIDDEN))}
+            (made / STEPS).write_text(json_line(line), encoding="utf-8", newline="")
             for path in made.iterdir():
                 _sync(path)
             _sync(made)
@@ -75,6 +88,79 @@ def create(source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | 
         _sync(out.parent)
     except OSError as fault:
         raise FleetSieveError(f"cannot write the run folder {out}: {fault.strerror or fault}") from fault
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    """The path of a folder to make beside `out`, held by this process alone; whatever is there afterwards is removed."""
+    beside = _beside(out)
+    beside.mkdir(exist_ok=True)
+    try:
+        with (beside / _LOCK).open("a") as held:
+            _lock(held, out)
+            _remove_made(beside)
+            try:
+                yield beside / _MADE
+            finally:
+                with suppress(OSError):
+                    _remove_made(beside)
+                    (beside / _LOCK).unlink()
+    finally:
+        with suppress(
+            OSError
+        ):  # it stays while another process holds its lock, or where somebody else put something in
+            beside.rmdir()
+
+
+def _beside(out: Path) -> Path:
+    """The folder in which the run folder `out` is made: always the same, so that what a kill left is found."""
+    place = Path(os.path.abspath(out))
+    return place.parent / f".{place.name}.new"
+
+
+def _remove_made(beside: Path) -> None:
+    """Remove a half-made run; only the files that `create` writes are touched, and anything else makes this fail."""
+    made = beside / _MADE
+    if made.is_dir() and not made.is_symlink():
+        for name in (*STATED, HIDDEN, MEASURED, STEPS):
+            (made / name).unlink(missing_ok=True)
+        made.rmdir()
+
+
+def _lock(file: TextIO, folder: Path) -> None:
+    """Hold `file` until it is closed, so that no other process works on `folder`.
+
+    Raises:
+        UsageError: when another process holds it.
+    """
+    fcntl = _file_locks()
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
+    except FileNotFoundError:
+        mine = False  # the holder finished between the opening and the locking, and removed it
+    except OSError as fault:
+        if fault.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise
+        mine = False
+    if not mine:
+        raise UsageError(f"another process is working on {folder}", "wait for it to end, or stop it first")
+
+
+def _file_locks() -> Any:
+    """The module for file locks, loaded when a run is opened: other commands do without.
+
+    Raises:
+        FleetSieveError: when the system has none.
+    """
+    try:
+        import fcntl
+    except ImportError as fault:
+        raise FleetSieveError(
+            "a run needs the file locks of Linux or macOS, which this system does not have",
+            "on Windows, use its subsystem for Linux (WSL)",
+        ) from fault
+    return fcntl
 
 
 class Journal:
@@ -85,23 +171,20 @@ class Journal:
 
         Raises:
             UsageError: when the folder is no run, or another process holds it.
+            FleetSieveError: when it cannot be opened, or the system has no file locks.
         """
+        _file_locks()
         self.folder = folder
-        if not (folder / STEPS).is_file():
-            raise UsageError(f"{folder} is not a run: it has no {STEPS}")
+        for name in (STEPS, MEASURED):
+            if not (folder / name).is_file():
+                raise UsageError(f"{folder} is not a run: it has no {name}")
         try:
             self._steps = _open(folder / STEPS)
             self._rows = _open(folder / MEASURED)
         except OSError as fault:
             raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
         try:
-            fcntl.flock(self._steps, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as fault:
-            self.close()
-            raise UsageError(
-                f"another process is working on {folder}", "wait for it to end, or stop it first"
-            ) from fault
-        try:
+            _lock(self._steps, folder)
             # Only under the lock: what looks torn may be a row that the holder is writing.
             _cut_torn(folder / STEPS)
             _cut_torn(folder / MEASURED)
@@ -112,17 +195,43 @@ class Journal:
         except OSError as fault:
             self.close()
             raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
+        except FleetSieveError:
+            self.close()
+            raise
         except ValueError as fault:
             self.close()
             raise UsageError(f"{folder / STEPS} is damaged: {fault}") from fault
         if not self.lines:
             self.close()
             raise UsageError(f"{folder / STEPS} is empty: the run cannot be resumed")
+        if _beside(folder).is_dir():  # a kill came between the making of the run and the removal of what it was made in
+            with suppress(OSError, FleetSieveError), _scratch(folder):
+                pass
 
     @property
     def start(self) -> Line:
         """The first line: what the run was started with."""
         return self.lines[0]
+
+    def refuse_edited(self, measured: Sequence[Measurement]) -> None:
+        """Refuse a run whose files are not those of its log any more; `measured` are the rows of its measurements.csv.
+
+        Raises:
+            UsageError: when a file of the first line, or the row of a step, was edited; it is named.
+        """
+        files = self.start.get("files")
+        stated = files if isinstance(files, dict) else {}
+        hint = f"put it back as it was, or start a new run from what is there: fleetsieve run {self.folder} --replay --out NEW"
+        for name, digest in _digests(self.folder, stated).items():
+            if digest != stated[name]:
+                raise UsageError(f"{self.folder / name} was edited after the run was started", hint)
+        for number, (row, line) in enumerate(zip(measured, self.lines[1:], strict=False), start=1):
+            if line.get("row_sha256", row_digest(row)) != row_digest(row):
+                raise UsageError(
+                    f"{self.folder / MEASURED}:{row.line}: the row of step {number} ({row.key}, seed {row.seed}) was edited "
+                    "after it was measured",
+                    hint,
+                )
 
     def add_row(self, row: Measurement) -> Measurement:
         """Store one measured row; it is on disk when this returns. Gives the row as it will be read back: with its line."""

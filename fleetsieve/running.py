@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Measurement, Status
-from fleetsieve.journal import Journal, Line, digests
+from fleetsieve.journal import Journal, Line, digests, row_digest
 from fleetsieve.probes import Probe
 from fleetsieve.sieve import Experiment, Sieve
 
@@ -31,7 +31,7 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
     would have stood there.
 
     Raises:
-        UsageError: when the log speaks of other rows than those measured.
+        UsageError: when the log speaks of other rows than those measured, or a file or row was edited since.
     """
     done = len(journal.lines) - 1
     if len(measured) < done:
@@ -42,6 +42,7 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
                 f"{journal.folder}: step {number} of the log is not of {row.key}, which measured row {number} is"
             )
         sieve = sieve.tell(row)
+    journal.refuse_edited(measured)
     steps = []
     for row in measured[done:]:
         asked = sieve.ask()
@@ -93,6 +94,7 @@ def step_line(step: Step) -> Line:
         "scores": [{**key_document(key), "score_per_gpu_s": score} for key, score in step.experiment.scores.items()],
         "status": str(step.row.status),
         "seed": step.row.seed,
+        "row_sha256": row_digest(step.row),
         "changed": step.changed,
         "spent_gpu_s": step.sieve.spent_gpu_s,
         "verdict": str(c.verdict),

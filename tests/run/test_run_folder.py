@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -166,7 +167,7 @@ def test_a_second_process_is_refused_while_the_first_lives(process, cli, folder)
     ("name", "old", "new", "word"),
     [
         ("steps.jsonl", '{"step": 0', '["step", 0', "damaged"),
-        ("steps.jsonl", '"seed": 0}', '"seed": "none"}', "damaged"),
+        ("steps.jsonl", '"seed": 0, "files"', '"seed": "none", "files"', "damaged"),
         ("steps.jsonl", '"policy": "decision-gap"', '"policy": "clever"', "clever"),
         ("steps.jsonl", '"policy": "decision-gap", ', "", "damaged"),
         ("measurements.csv", "chat,2,c8", "chat,2,c9", "c9"),
@@ -192,6 +193,77 @@ def test_rows_and_steps_that_do_not_belong_together_are_told(cli, made):
     said = cli("run", "made", "--resume")
     assert said.code == 2
     assert f"the log has {len(rows)} steps, but only 0 rows" in said.err
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("instance.toml", "gpus = 8", "gpus = 6"),
+        ("classes.csv", '"chat",,,8', '"chat",,,9'),
+        ("cells.csv", '"code",4,c8,concurrency,8', '"code",4,c8,concurrency,9'),
+        ("replay.csv", '"chat",2,c8,0,ok,2', '"chat",2,c8,0,ok,3'),
+    ],
+)
+def test_a_run_whose_files_were_edited_is_not_resumed(cli, made, name, old, new):
+    text = (made / name).read_text()
+    assert text.count(old) == 1
+    (made / name).write_text(text.replace(old, new))
+    before = content(made)
+    said = cli("run", "made", "--resume")
+    assert said.code == 2
+    assert f"made/{name} was edited after the run was started" in said.err
+    assert "fleetsieve run made --replay --out NEW" in said.err
+    assert content(made) == before
+    assert cli("run", "made", "--replay", "--out", "new").code == 0
+
+
+def test_a_measured_row_that_was_edited_is_named(cli, made):
+    lines = (made / "measurements.csv").read_text().splitlines(keepends=True)
+    (number,) = [k for k, line in enumerate(lines) if line.startswith("chat,2,c8,,0,ok,2,")]
+    lines[number] = lines[number].replace("chat,2,c8,,0,ok,2,", "chat,2,c8,,0,ok,3,")
+    (made / "measurements.csv").write_text("".join(lines))
+    before = content(made)
+    said = cli("run", "made", "--resume")
+    assert said.code == 2
+    assert f"made/measurements.csv:{number + 1}: the row of step {number} (chat TP2 c8, seed 0) was edited" in said.err
+    assert content(made) == before
+
+
+def test_another_way_to_write_the_same_row_is_no_edit(cli, made):
+    text = (made / "measurements.csv").read_text()
+    assert "chat,2,c8,,0,ok,2," in text
+    (made / "measurements.csv").write_text(text.replace("chat,2,c8,,0,ok,2,", "chat,2,c8,,0,ok,2.0,"))
+    assert cli("run", "made", "--resume").code == 0
+
+
+def test_a_log_without_digests_is_resumed(cli, made):
+    first, *lines = map(json.loads, (made / "steps.jsonl").read_text().splitlines())
+    del first["files"]
+    for line in lines:
+        del line["row_sha256"]
+    (made / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [first, *lines]))
+    assert cli("run", "made", "--resume").code == 0
+
+
+@pytest.mark.parametrize("name", ["measurements.csv", "replay.csv", "steps.jsonl"])
+def test_pipes_in_a_run_are_not_waited_for(cli, made, name):
+    (made / name).unlink()
+    os.mkfifo(made / name)
+    assert cli("run", "made", "--resume").code == 2
+    if name != "steps.jsonl":
+        assert cli("run", "made", "--replay", "--out", "new").code == 2
+
+
+def test_a_system_without_file_locks(process, made, folder, tmp_path):
+    """Everything but runs works there."""
+    script = "import sys\nsys.modules['fcntl'] = None\nfrom fleetsieve.cli import main\nmain({!r})\n"
+    assert process("-c", script.format(["certify", "made"]), python=True).code == 0
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for arguments in (["run", "made", "--resume"], ["run", str(folder.path), "--replay", "--out", "new"]):
+        said = process("-c", script.format(arguments), python=True)
+        assert said.code == 1
+        assert "a run needs the file locks of Linux or macOS" in said.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 def test_what_is_no_run(cli, folder, tmp_path):
@@ -226,12 +298,58 @@ def test_cells_without_a_row_are_left_out_with_a_warning(cli, folder):
     assert (said.code, said.document["verdict"]) == (0, "undecided")
 
 
-def test_what_a_kill_between_folder_and_rename_leaves_blocks_nothing(cli, folder, tmp_path):
-    left = tmp_path / ".made-abc" / "run"
-    left.mkdir(parents=True)
-    shutil.copy(folder.path / "instance.toml", left)
-    assert cli("run", folder.path, "--replay", "--out", "made", "--json").code == 0
-    assert cli("run", folder.path, "--replay", "--out", "made", "--resume", "--json").code == 0
+def half_made(folder, beside):
+    """What a kill leaves in the middle of the making of a run."""
+    (beside / "run").mkdir(parents=True)
+    (beside / "lock").touch()
+    shutil.copy(folder.path / "instance.toml", beside / "run")
+    return beside
+
+
+def test_what_a_kill_left_of_a_creation_is_removed_by_the_next(cli, folder, tmp_path):
+    left = half_made(folder, tmp_path / ".made.new")
+    other = half_made(folder, tmp_path / ".other.new")
+    assert cli("run", folder.path, "--replay", "--out", "made").code == 0
+    assert not left.exists()
+    assert other.exists()
+
+
+def test_what_a_kill_left_after_the_rename_is_removed_on_resume(cli, made, tmp_path):
+    (tmp_path / ".made.new").mkdir()
+    (tmp_path / ".made.new" / "lock").touch()
+    assert cli("run", "made", "--resume").code == 0
+    assert not (tmp_path / ".made.new").exists()
+
+
+def test_files_of_others_are_never_removed(cli, folder, tmp_path):
+    left = half_made(folder, tmp_path / ".made.new")
+    (left / "run" / "notes.txt").write_text("mine")
+    said = cli("run", folder.path, "--replay", "--out", "made")
+    assert (said.code, (left / "run" / "notes.txt").read_text()) == (1, "mine")
+    assert "cannot write the run folder made" in said.err
+
+
+def test_a_creation_that_another_process_is_at_is_left_alone(cli, folder, tmp_path):
+    left = half_made(folder, tmp_path / ".made.new")
+    with (left / "lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        said = cli("run", folder.path, "--replay", "--out", "made")
+    assert said.code == 2
+    assert "another process is working on made" in said.err
+    assert (left / "run" / "instance.toml").exists()
+
+
+def test_a_creation_that_is_killed_leaves_what_the_next_removes(process, folder, tmp_path):
+    script = (
+        "import os, shutil, signal\n"
+        "shutil.copyfile = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from fleetsieve.cli import main\n"
+        f"main(['run', {str(folder.path)!r}, '--replay', '--out', 'made'])\n"
+    )
+    assert process("-c", script, python=True).code == -9
+    assert [path.name for path in tmp_path.iterdir() if path != folder.path] == [".made.new"]
+    assert process("run", folder.path, "--replay", "--out", "made").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir() if path != folder.path) == ["made"]
 
 
 def test_names_that_need_quotes_survive_a_run(cli, tmp_path):
