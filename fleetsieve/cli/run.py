@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.cli.options import VERDICT_CODES
 from fleetsieve.errors import UsageError
+
+if TYPE_CHECKING:
+    from fleetsieve.instance import Measurement
 
 FAILED_CELLS = 4
 
@@ -53,6 +57,7 @@ def command(
     from fleetsieve import journal as journals
     from fleetsieve.files import resolve
     from fleetsieve.policies import policy_named
+    from fleetsieve.presentation.terminal import messages, say
 
     source = resolve(folder)
     if resumed and out is None and (source / journals.STEPS).is_file():
@@ -62,7 +67,13 @@ def command(
         raise UsageError(f"--seed is {wanted.seed}, not a whole number >= 0")
     out = out if out is not None else Path("runs") / f"{source.name}-{wanted.policy}-{wanted.seed}"
     if not (resumed and (out / journals.STEPS).is_file()):
+        if resumed and not replay:
+            raise UsageError(
+                f"there is no run to resume at {out}", f"start one: fleetsieve run {folder} --replay --out {out}"
+            )
         _create(source, out, wanted, replay=replay)
+        if resumed:
+            say(messages(), f"no run at {out}: starting one")
     with journals.Journal(out) as journal:
         stated = _stated(journal.start)
         if (policy is not None and policy != stated.policy) or (seed is not None and seed != stated.seed):
@@ -94,8 +105,8 @@ def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
     read = read_instance(source)
     tell_suspicions(read.suspicions)
     table = source / journal.HIDDEN
-    table = table if table.is_file() else source / journal.MEASURED
-    if not table.is_file():
+    table = table if os.path.lexists(table) else source / journal.MEASURED
+    if not table.exists():
         raise UsageError(f"{source} has no {journal.MEASURED} to replay")
     if table.name == journal.HIDDEN:
         read_measurements(table, read.instance)
@@ -105,6 +116,13 @@ def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
     start = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, "probe": "replay",
              "policy": wanted.policy, "seed": wanted.seed}  # fmt: skip
     journal.create(source, out, start, hidden=table)
+
+
+def _measured_before(rows: Sequence[Measurement]) -> str:
+    """What a resumed run has: cells, and looks where a cell has several."""
+    cells = len({row.key for row in rows})
+    looks = f", in {len(rows)} looks" if len(rows) > cells else ""
+    return f"resumed: {cells} {'cell was' if cells == 1 else 'cells were'} measured before{looks}"
 
 
 def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> int:
@@ -146,7 +164,7 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
     show_start(messages(), read.instance.name, stated.policy, len(sieve.candidates), grid)
     sieve, again = resume(sieve, journal, read.measurements)
     if read.measurements:
-        say(messages(), f"resumed: {len(read.measurements)} cells were measured before")
+        say(messages(), _measured_before(read.measurements))
     for step in again:
         show_step(messages(), step, grid)
     try:

@@ -245,6 +245,35 @@ def test_a_log_without_digests_is_resumed(cli, made):
     assert cli("run", "made", "--resume").code == 0
 
 
+def test_resume_without_a_run(cli, folder, tmp_path):
+    said = cli("run", folder.path, "--resume", "--out", "new")
+    assert said.code == 2
+    assert "there is no run to resume at new" in said.err
+    assert f"fleetsieve run {folder.path} --replay --out new" in said.err
+    assert not (tmp_path / "new").exists()
+    said = cli("run", folder.path, "--replay", "--resume", "--out", "new", "--json")
+    assert "no run at new: starting one" in said.err
+    assert said.document["verdict"] == "certified-feasible"
+    assert "starting one" not in cli("run", folder.path, "--replay", "--resume", "--out", "new").err
+
+
+def test_how_much_was_measured_before(cli, folder):
+    assert cli("run", folder.path, "--replay", "--out", "made").code == 0
+    assert "resumed: 2 cells were measured before\n" in cli("run", "made", "--resume").err
+    assert cli("run", folder.path, "--replay", "--out", "one").code == 0
+    for name in ("measurements.csv", "steps.jsonl"):
+        path = Path("one") / name
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    assert "resumed: 1 cell was measured before\n" in cli("run", "one", "--resume").err
+
+
+def test_looks_are_counted_apart_from_cells(cli, folder):
+    folder.change("measurements.csv", '"chat",2,c8,0,ok,2,1\n', '"chat",2,c8,0,crashed,,\n"chat",2,c8,1,ok,2,1\n')
+    assert cli("run", folder.path, "--replay", "--out", "made").code == 4
+    rows = len(read_instance("made").measurements)
+    assert f"resumed: {rows - 1} cells were measured before, in {rows} looks\n" in cli("run", "made", "--resume").err
+
+
 @pytest.mark.parametrize("name", ["measurements.csv", "replay.csv", "steps.jsonl"])
 def test_pipes_in_a_run_are_not_waited_for(cli, made, name):
     (made / name).unlink()
