@@ -101,7 +101,7 @@ def _answer(arguments: list[str]) -> int:
     except click.ClickException as fault:
         if as_json:
             emit({"error": {"kind": type(fault).__name__, "message": fault.format_message()}, "exit_code": 2})
-        fault.show(file=sys.stderr)
+        _tell(fault)
         return 2
     except (KeyboardInterrupt, click.Abort):
         if as_json:
@@ -118,6 +118,16 @@ def _answer(arguments: list[str]) -> int:
             emit({"error": error_document(fault), "exit_code": fault.exit_code})
         click.echo(f"error: {spelled_out(str(fault))}", err=True)
         return fault.exit_code
+
+
+def _tell(fault: click.ClickException) -> None:
+    """A fault of the command line itself, in the form of all others: what is wrong, and where to look."""
+    if isinstance(fault, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # click before 8.2 has none
+        fault.show(file=sys.stderr)
+        return
+    click.echo(f"error: {spelled_out(fault.format_message())}", err=True)
+    if isinstance(fault, click.UsageError) and fault.ctx is not None:
+        click.echo(f"  hint: {fault.ctx.command_path} --help tells how it is used", err=True)
 
 
 def _open_streams() -> None:

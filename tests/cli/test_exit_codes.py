@@ -48,6 +48,28 @@ def test_fewest_gpus_by_verdict(cli, folder):
     assert cli(*sizing).code == 10
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message", "command"),
+    [
+        (["solve"], "error: Missing argument 'DIR'.\n", "fleetsieve solve"),
+        (["solve", "small", "--bounds", "upper"], "error: Invalid value for '--bounds': 'upper'", "fleetsieve solve"),
+        (["sovle"], "error: No such command 'sovle'.", "fleetsieve"),
+        (["--wrong"], "error: No such option", "fleetsieve"),
+    ],
+)
+def test_a_wrong_command_line_is_told_like_every_other_error(cli, arguments, message, command):
+    said = cli(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(message)
+    assert said.err.endswith(f"\n  hint: {command} --help tells how it is used\n")
+
+
+def test_no_command_at_all_shows_the_help(cli):
+    said = cli()
+    assert (said.out + said.err).startswith("Usage: fleetsieve")
+    assert "error" not in said.err
+
+
 def test_sigint_to_a_process(tmp_path, folder):
     slow = (
         "import sys, time\n"
