@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+mounts = pytest.mark.skipif(
+    os.environ.get("FLEETSIEVE_TEST_MOUNTS") != "1" or os.geteuid() != 0,
+    reason="mounts file systems: as root, set FLEETSIEVE_TEST_MOUNTS=1",
+)
 NAMES = ("certificate.json", "measurements.csv", "steps.jsonl")
 
 
@@ -112,7 +116,7 @@ def test_a_disk_that_fills_up(cli, quoted, made, tmp_path, monkeypatch, which):
     assert content(other) == content(made)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@mounts
 @pytest.mark.parametrize("pages", [4, 7, 8, 9, 10, 11])
 def test_a_small_disk(cli, tmp_path, pages):
     """A file system of a few pages: whatever did not fit is told, and after it grew the run ends with the same bytes."""
@@ -140,7 +144,7 @@ def test_a_small_disk(cli, tmp_path, pages):
         subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@mounts
 def test_a_disk_that_cannot_be_written(cli, quoted, made, tmp_path):
     whole = content(made)
     disk = tmp_path / "disk"
