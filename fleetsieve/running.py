@@ -47,7 +47,9 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
     for row in measured[done:]:
         asked = sieve.ask()
         if asked.key != row.key:
-            asked = Experiment(row.key, "measured before the run was interrupted", asked.expected_cost_gpu_s, {})
+            asked = Experiment(
+                row.key, asked.look, "measured before the run was interrupted", asked.expected_cost_gpu_s, {}
+            )
         steps.append(_step(len(journal.lines), asked, row, sieve))
         journal.add_step(step_line(steps[-1]))
         sieve = steps[-1].sieve
@@ -62,8 +64,7 @@ def run(sieve: Sieve, probe: Probe, journal: Journal) -> Iterator[Step]:
     """
     while not sieve.finished:
         experiment = sieve.ask()
-        look = sum(row.key == experiment.key for row in sieve.measurements)
-        row = probe.measure(experiment.key, look)
+        row = probe.measure(experiment.key, experiment.look)
         if sieve.tell(row) is sieve:
             raise FleetSieveError(f"the probe gave {row.key} seed {row.seed} again, which was measured before")
         row = journal.add_row(row)
