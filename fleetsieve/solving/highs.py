@@ -190,12 +190,13 @@ class Session:
     def hold(self, constraint: pyo.Constraint) -> None:
         """Activate a constraint of the model, at its parameters' present values, for the solves to come.
 
-        A constraint that is held already takes its new limit.
+        A constraint that is held already takes its new limit. An indexed one is held with all its members.
         """
+        members = list(constraint.values())
         if constraint.active:
-            self._highs.remove_constraints([constraint])
+            self._highs.remove_constraints(members)
         constraint.activate()
-        self._highs.add_constraints([constraint])
+        self._highs.add_constraints(members)
 
     def solve(self, objective: pyo.Objective) -> Answer:
         """Solve for one objective of the model under everything held.

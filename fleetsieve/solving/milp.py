@@ -15,7 +15,7 @@ from fleetsieve_models.stages import stages as stages_of
 from fleetsieve.allocation import STAGES, Optimum, evaluate
 from fleetsieve.solving.highs import Session
 from fleetsieve.solving.presolve import may_presolve, undominated
-from fleetsieve.solving.staged import StagedSolve, infeasible, within
+from fleetsieve.solving.staged import Reach, StagedSolve, infeasible, within
 
 NO_HOLDS: Mapping[str, float] = MappingProxyType({})
 
@@ -61,8 +61,16 @@ class Milp:
             return _only_the_empty_plan(problem, stages, holds)
         model = lexicographic(usable, eta)
         table = stages_of(model, STAGES)
+        reach = Reach(model, usable) if _reach_pays(usable) else None
         session = Session(model, self.time_limit_s)
-        return StagedSolve(problem, session, table, model.n, eta=eta, holds=holds).solve(stages)
+        return StagedSolve(problem, session, table, model.n, eta=eta, holds=holds, reach=reach).solve(stages)
+
+
+def _reach_pays(problem: FleetProblem) -> bool:
+    """Whether classes compete for several pools, and all that count in the minimum can be served."""
+    counted = [c for c in problem.classes if c.in_minimum and c.demand_rps > 0.0]
+    pools = {q.pool for c in counted for q in problem.configurations_of[c.name]}
+    return len(pools) > 1 and all(problem.configurations_of[c.name] for c in counted)
 
 
 def _check_request(stages: Sequence[str], eta: float, holds: Mapping[str, float]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from fleetsieve_models.placement import counting_is_enough
 from fleetsieve_models.problem import FleetProblem, Name
+from fleetsieve_models.reach import add_reach, break_points, set_reach
 from fleetsieve_models.selection import served_classes
 from fleetsieve_models.stages import Stage
 
@@ -37,12 +40,34 @@ def value_of(plan: Allocation, stage: str) -> float:
     return math.fsum(price[c.configuration.pool] * c.gpus for c in plan.classes if c.configuration)
 
 
+class Reach:
+    """The min fulfilment of a model, held in whole replicas: see `fleetsieve_models.reach`.
+
+    Takes the model of `lexicographic` and its problem, whose classes in the minimum can all be served.
+    """
+
+    def __init__(self, model: Any, problem: FleetProblem) -> None:
+        add_reach(model, problem)
+        self.model, self.problem = model, problem
+
+    @cached_property
+    def points(self) -> list[float]:
+        """Every value that the min fulfilment can have, ascending from 0."""
+        return break_points(self.model, self.problem)
+
+    def hold(self, session: Session, least: float) -> None:
+        """Hold every class in the minimum at `least` or more, in the solves to come."""
+        set_reach(self.model, self.problem, max(0.0, least))
+        session.hold(self.model.some_configuration)
+        session.hold(self.model.enough)
+
+
 class StagedSolve:
     """One staged solve under way: the plan in hand, what each stage gave, what is held.
 
     Takes the problem that plans are evaluated against, the session of its model, the stages that the model has, its
-    replica variables n (indexed by the places of `problem.configurations`), the slack eta of the min fulfilment and
-    limits from outside.
+    replica variables n (indexed by the places of `problem.configurations`), the slack eta of the min fulfilment,
+    limits from outside, and the model's `Reach` where it pays (several pools).
     """
 
     def __init__(
@@ -54,8 +79,10 @@ class StagedSolve:
         *,
         eta: float = 0.0,
         holds: Mapping[str, float] = MappingProxyType({}),
+        reach: Reach | None = None,
     ) -> None:
         self.problem, self.session, self.table, self.n, self.eta, self.holds = problem, session, table, n, eta, holds
+        self.reach = reach
         self.plan: Allocation | None = None
         self.values: dict[str, float] = {}
         self.bounds: dict[str, float | None] = {}
@@ -72,7 +99,7 @@ class StagedSolve:
             known = self._known(name)
             if known is not None:
                 self.values[name] = self.bounds[name] = known
-            elif (ended := self._solve(name)) is not None:
+            elif (ended := self._solved(name)) is not None:
                 return ended
             self._hold(name)
         if self.plan is None and self.holds and (ended := self._solve("gpus")) is not None:
@@ -81,23 +108,23 @@ class StagedSolve:
         bounds = {name: self.bounds[name] for name in stages}
         return Optimum(self.plan or evaluate(self.problem, {}), values, bounds, proven=True)
 
-    def _solve(self, name: str) -> Optimum | None:
+    def _solved(self, name: str) -> Optimum | None:
         """Solve one stage and take its plan; gives what to answer when nothing can follow it."""
+        if name == "min_fulfilment" and self.reach is not None and name not in self.holds:
+            return self._climb(name, self.reach)
+        return self._solve(name)
+
+    def _solve(self, name: str) -> Optimum | None:
+        """Solve one stage for its own objective."""
         answer = self.session.solve(self.table[name].objective)
         if answer.ending is Ending.INFEASIBLE:
             if self.plan is not None:
                 raise SolveFailed(f"stage {name} has no plan although the stage before it had one")
             return infeasible("no plan is within the limits")
         if answer.value is not None:
-            plan = self._recomputed(name, answer)
-            broken = self._broken_by(plan)
-            if broken and self.slack != SLACKS[-1]:
-                self.slack = SLACKS[-1]
-                for held in dict.fromkeys((*self.holds, *self.values)):
-                    self._hold(held)
+            plan = self._taken(name, answer)
+            if plan is None:
                 return self._solve(name)
-            if broken:
-                raise SolveFailed(f"stage {name}: {broken}")
             self.plan, self.values[name] = plan, value_of(plan, name)
         if answer.ending is Ending.OPTIMAL:
             exact = self.values[name]
@@ -107,6 +134,49 @@ class StagedSolve:
             return None
         self.bounds[name] = None if answer.bound is None else self._outward(name, answer.bound)
         return Optimum(self.plan, dict(self.values), dict(self.bounds), False, reason=f"stage {name}: {answer.reason}")
+
+    def _climb(self, name: str, reach: Reach) -> Optimum | None:
+        """Solve the stage of the min fulfilment by bisection: which is the last of its values that a plan reaches?
+
+        Each question is a MILP of its own, for the fewest GPUs with every class held there; a plan answers yes and a
+        proof that there is none answers no. Several pools take minutes or more in one MILP, seconds this way.
+        """
+        points, stage = reach.points, "gpus"
+        low, high = -1 if self.plan is None else bisect_right(points, self.plan.min_fulfilment) - 1, len(points)
+        ended = None
+        while high - low > 1 and ended is None:
+            middle = (low + high) // 2 if low >= 0 else 0
+            reach.hold(self.session, points[middle])
+            answer = self.session.solve(self.table[stage].objective)
+            if answer.ending is Ending.INFEASIBLE:
+                high = middle
+            elif answer.value is None:
+                ended = answer.reason
+            elif (plan := self._taken(stage, answer)) is not None:
+                self.plan, low = plan, bisect_right(points, plan.min_fulfilment) - 1
+                if low < middle:
+                    raise SolveFailed(f"stage {name}: a plan held at {points[middle]} has {plan.min_fulfilment}")
+        if high == 0:
+            return infeasible("no plan is within the limits")
+        if self.plan is not None:
+            self.values[name] = self.plan.min_fulfilment
+        self.bounds[name] = points[high - 1]
+        if ended is None:
+            return None
+        return Optimum(self.plan, dict(self.values), dict(self.bounds), False, reason=f"stage {name}: {ended}")
+
+    def _taken(self, name: str, answer: Answer) -> Allocation | None:
+        """The plan of an answer; None where it bought something with a held value, which now has less slack: once."""
+        plan = self._recomputed(name, answer)
+        broken = self._broken_by(plan)
+        if not broken:
+            return plan
+        if self.slack == SLACKS[-1]:
+            raise SolveFailed(f"stage {name}: {broken}")
+        self.slack = SLACKS[-1]
+        for held in dict.fromkeys((*self.holds, *self.values)):
+            self._hold(held)
+        return None
 
     def _recomputed(self, name: str, answer: Answer) -> Allocation:
         """The plan of the solver's rounded replica counts, evaluated; its value must be what the solver says."""
@@ -139,6 +209,8 @@ class StagedSolve:
         slack = 0.5 if name in INTEGRAL else self.slack * max(1.0, abs(limit))
         stage.limit.set_value(limit - sign * slack)
         self.session.hold(stage.hold)
+        if name == "min_fulfilment" and self.reach is not None:
+            self.reach.hold(self.session, limit - self.eta - slack)
 
     def _known(self, name: str) -> float | None:
         """The best value of a stage where no solve is needed to know it."""

@@ -40,7 +40,7 @@ from fleetsieve.solving.highs import Session
 whole = Session.solve
 
 def told(self, objective):
-    if objective.name == "min_fulfilment":
+    if objective.name == "gpus":
         print("solving", file=sys.stderr, flush=True)
     return whole(self, objective)
 
