@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from fleetsieve_models.problem import FleetProblem
+from fleetsieve_models.placement import fewest_nodes
+from fleetsieve_models.problem import FleetProblem, GpuPool
 
+from fleetsieve.allocation import Allocation, evaluate, replica_sizes
 from fleetsieve.certificate import Verdict
 from fleetsieve.certificate.document import Document, plan_document, versions
-from fleetsieve.certificate.sentence import rests_on_bounds
+from fleetsieve.certificate.sentence import listed, rests_on_bounds
 from fleetsieve.envelope import Envelope
+from fleetsieve.errors import SolveFailed
 from fleetsieve.solving import Need, optimise_fewest_gpus
 
 
@@ -57,38 +60,82 @@ def sizing_sentence(sizing: Sizing) -> str:
     """The verdict in one sentence."""
     s = sizing
     words = [f"{s.verdict}:"]
-    plan, hoped = s.conservative.optimum.allocation, s.optimistic.optimum.allocation
-    fleet = s.envelope.instance.fleet.gpus
+    plan, proven = s.conservative.optimum.allocation, s.optimistic.optimum.bounds.get("gpus")
     if s.verdict is Verdict.INFEASIBLE:
         words.append(f"{s.optimistic.optimum.reason} that meets its SLO, at any number of GPUs.")
     elif plan is None:
-        least = f"at least {hoped.gpus_used} GPUs would be needed" if hoped is not None else "nothing is proven"
+        least = "nothing is proven" if proven is None else f"at least {proven:.0f} GPUs would be needed"
         words.append(f"no plan of measured cells serves every class in full yet; {least}.")
     else:
-        fits = f"the fleet has {fleet}" if plan.gpus_used > fleet else f"they fit the fleet of {fleet}"
-        words.append(f"{plan.gpus_used} GPUs serve every class in full ({fits});")
-        proven = s.optimistic.optimum.bounds.get("gpus")
+        words.append(f"{_needed(plan, s.envelope.conservative)};")
         needed = "an unknown number" if proven is None else f"at least {proven:.0f} GPUs"
         words.append(f"every realisation inside the bounds needs {needed}.")
     return " ".join(words)
 
 
+def _needed(plan: Allocation, real: FleetProblem) -> str:
+    """The GPUs and nodes of a plan beside those that the fleet has, and whether the fleet can host it."""
+    fits, used, nodes = fits_fleet(plan, real), gpus_by_pool(plan), nodes_by_pool(plan)
+
+    def on_nodes(pool: GpuPool) -> str:
+        whole = nodes.get(pool.name, 0) * (pool.gpus_per_node or 0)
+        if whole in (0, used[pool.name]):
+            return ""
+        filled = "" if fits and whole > pool.gpus else f" ({whole} GPUs)"  # it fits with the help of a partial node
+        return f" on {nodes[pool.name]} node{'s' if nodes[pool.name] > 1 else ''} of {pool.gpus_per_node}{filled}"
+
+    if len(real.pools) == 1:
+        (pool,) = real.pools
+        fleet = f"they fit the fleet of {pool.gpus}" if fits else f"the fleet of {pool.gpus} cannot host them"
+        if plan.gpus_used > pool.gpus:
+            fleet = f"the fleet has {pool.gpus}"
+        return f"{plan.gpus_used} GPUs{on_nodes(pool)} serve every class in full ({fleet})"
+    pools = [
+        f"{used[p.name]} of {p.name}{on_nodes(p)} against the fleet's {p.gpus}" for p in real.pools if used[p.name]
+    ]
+    fleet = "they fit the fleet" if fits else "the fleet cannot host them"
+    return "; ".join([f"{plan.gpus_used} GPUs serve every class in full", *([listed(pools)] if pools else []), fleet])
+
+
+def fits_fleet(plan: Allocation, real: FleetProblem) -> bool:
+    """Whether the fleet as it is can host a plan that was made for pools without end."""
+    try:
+        evaluate(real, plan.replica_counts)
+    except SolveFailed:
+        return False
+    return True
+
+
+def gpus_by_pool(plan: Allocation) -> dict[str, int]:
+    """The GPUs in use of every pool."""
+    sizes = replica_sizes(plan.problem, plan.replica_counts)
+    return {pool.name: sum(size * count for size, count in own.items()) for pool, own in sizes.items()}
+
+
+def nodes_by_pool(plan: Allocation) -> dict[str, int]:
+    """The fewest whole nodes that host a plan, for every pool that has nodes.
+
+    (A partial node never makes them fewer: a whole one hosts what it hosts.)
+    """
+    sizes = replica_sizes(plan.problem, plan.replica_counts)
+    return {p.name: fewest_nodes(p, own) or 0 for p, own in sizes.items() if p.gpus_per_node is not None}
+
+
 def sizing_document(sizing: Sizing) -> Document:
     """The answer as JSON values, with the keys of a certificate; `gap` has the share of GPUs beside the stages."""
     s = sizing
+    served = None if s.conservative.optimum.allocation is None else 0.0
     return {
         "formulation": "fewest-gpus",
         "instance": s.envelope.instance.name,
         "verdict": str(s.verdict),
         "epsilon": s.epsilon,
         "gap": {
-            "shortfall": 0.0,
-            "min_fulfilment": 0.0 if s.conservative.optimum.allocation is not None else None,
-            "goodput": 0.0 if s.conservative.optimum.allocation is not None else None,
+            **dict.fromkeys(("shortfall", "min_fulfilment", "goodput"), served),
             "gpus": s.gap_gpus if math.isfinite(s.gap_gpus) else None,
         },
-        "conservative": _need_document(s.conservative, s.envelope),
-        "optimistic": _need_document(s.optimistic, s.envelope),
+        "conservative": _need_document(s.conservative, s.envelope.conservative, s.envelope),
+        "optimistic": _need_document(s.optimistic, s.envelope.optimistic, s.envelope),
         "assumptions": [{"name": a.name, "statement": a.describe()} for a in s.envelope.in_force],
         "explanation": sizing_sentence(s),
         "unservable": list(s.envelope.unservable),
@@ -97,8 +144,14 @@ def sizing_document(sizing: Sizing) -> Document:
     }
 
 
-def _need_document(need: Need, envelope: Envelope) -> Document | None:
-    if need.optimum.allocation is None:
+def _need_document(need: Need, real: FleetProblem, envelope: Envelope) -> Document | None:
+    plan = need.optimum.allocation
+    if plan is None:
         return None
-    plan = plan_document(need.optimum.allocation, envelope)
-    return {**plan, "gpus_by_pool": dict(need.gpus), "price_per_h": need.price_per_h}
+    return {
+        **plan_document(plan, envelope),
+        "gpus_by_pool": dict(need.gpus),
+        "nodes_by_pool": nodes_by_pool(plan),
+        "fits_fleet": fits_fleet(plan, real),
+        "price_per_h": need.price_per_h,
+    }
