@@ -160,8 +160,9 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
     sieve = Sieve.start(
         read.instance, policy=policy_named(stated.policy), engine=Milp(), seed=stated.seed, looks=probe.looks
     )
-    grid = grid_cost_gpu_s(read.instance, [c for c in read.instance.cells if not c.excluded and c.key in probe.looks])
-    show_start(messages(), read.instance.name, stated.policy, len(sieve.candidates), grid)
+    cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in probe.looks]
+    grid = grid_cost_gpu_s(read.instance, cells)
+    show_start(messages(), read.instance.name, stated.policy, len(cells), grid)
     sieve, again = resume(sieve, journal, read.measurements)
     if read.measurements:
         say(messages(), _measured_before(read.measurements))
@@ -194,8 +195,10 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
             }
         )
     else:
-        spent = cost_line(certificate, sieve.measurements, sieve.spent_gpu_s, grid)
+        spent = cost_line(sieve.measurements, len(cells), sieve.spent_gpu_s, grid)
         show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
+        if certificate.blocking:
+            say(results(), "the table has no more rows of cells that could settle it: measure them, or ask for less")
         say(results(), f"run: {journal.folder}")
     if by_verdict:
         return VERDICT_CODES[str(certificate.verdict)]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from fleetsieve.certificate import Certificate
 from fleetsieve.instance import Measurement
 from fleetsieve.presentation.terminal import literal, say
 from fleetsieve.running import Step
@@ -28,9 +27,9 @@ def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
     console.print(line, soft_wrap=not console.is_terminal)
 
 
-def cost_line(certificate: Certificate, rows: Sequence[Measurement], spent_gpu_s: float, grid_gpu_s: float) -> str:
-    """What a run spent of the full grid."""
+def cost_line(rows: Sequence[Measurement], cells: int, spent_gpu_s: float, grid_gpu_s: float) -> str:
+    """What a run spent, of what one look at each of its `cells` costs."""
     share = f" ({spent_gpu_s / grid_gpu_s:.1%})" if grid_gpu_s > 0.0 else ""
-    seen, cells = len({row.key for row in rows}), len(certificate.envelope.instance.cells)
+    seen = len({row.key for row in rows})
     looks = f" in {len(rows)} looks" if len(rows) > seen else ""
     return f"{seen} of {cells} cells measured{looks}, {spent_gpu_s:,.0f} of the full grid's {grid_gpu_s:,.0f} GPU-seconds{share}"
