@@ -65,14 +65,12 @@ def create(source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | 
         UsageError: when `out` exists and is not an empty folder, or another process is making it.
         FleetSieveError: when the folder cannot be written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        resumable = (out / STEPS).is_file()
-        hint = f"go on with it by --resume, or choose another --out than {out}" if resumable else "choose another --out"
-        raise UsageError(f"{out} exists and is not empty", hint)
+    _refuse_taken(out)
     _file_locks()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with _scratch(out) as made:
+            _refuse_taken(out)  # another process may have made it until this one held the place
             made.mkdir()
             for name in STATED:
                 shutil.copyfile(source / name, made / name)
@@ -88,6 +86,13 @@ def create(source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | 
         _sync(out.parent)
     except OSError as fault:
         raise FleetSieveError(f"cannot write the run folder {out}: {fault.strerror or fault}") from fault
+
+
+def _refuse_taken(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        resumable = (out / STEPS).is_file()
+        hint = f"go on with it by --resume, or choose another --out than {out}" if resumable else "choose another --out"
+        raise UsageError(f"{out} exists and is not empty", hint)
 
 
 @contextmanager
