@@ -16,15 +16,13 @@ from types import MappingProxyType
 from typing import Protocol
 
 from fleetsieve_models.placement import fewest_nodes
+from fleetsieve_models.problem import STAGES as STAGES
 from fleetsieve_models.problem import Configuration, FleetProblem, GpuPool, Name
 
 from fleetsieve.errors import SolveFailed
 
 TIE = 1e-9
 """Two values of a stage closer than this (relative to max(1, |value|)) are a tie: below it, floats carry no order."""
-
-STAGES = ("shortfall", "min_fulfilment", "goodput", "gpus", "nodes", "spare", "replicas", "order")
-"""The stages of the lexicographic objective, first to last; all but min_fulfilment, goodput and spare are minimised."""
 
 MAXIMISED = frozenset({"min_fulfilment", "goodput", "spare"})
 

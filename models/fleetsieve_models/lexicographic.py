@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import pyomo.environ as pyo
 from fleetsieve_models.fleet import add_fleet
-from fleetsieve_models.problem import Configuration, FleetProblem
+from fleetsieve_models.problem import STAGES, Configuration, FleetProblem
 from fleetsieve_models.selection import Expr, add_selection, replicas_for, served_classes
 from fleetsieve_models.stages import add_holds
-
-STAGES = ("shortfall", "min_fulfilment", "goodput", "gpus", "nodes", "spare", "replicas", "order")
-"""The stages, first to last. A model lacks those that are the same for every plan (no critical class, no nodes)."""
 
 
 def lexicographic(problem: FleetProblem, eta: float = 0.0) -> pyo.ConcreteModel:

@@ -13,6 +13,9 @@ from functools import cached_property
 
 Name = Hashable
 
+STAGES = ("shortfall", "min_fulfilment", "goodput", "gpus", "nodes", "spare", "replicas", "order")
+"""The stages of the lexicographic objective, first to last; all but min_fulfilment, goodput and spare are minimised."""
+
 NOTHING = 1e-12
 """A replica that serves no more than this part of its class's demand serves nothing."""
 

@@ -8,8 +8,8 @@ import pytest
 from fleetsieve_models import fewest_gpus as dual
 from fleetsieve_models.elastic import QUESTIONS, elastic
 from fleetsieve_models.fewest_gpus import fewest_gpus
-from fleetsieve_models.lexicographic import STAGES, lexicographic
-from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
+from fleetsieve_models.lexicographic import lexicographic
+from fleetsieve_models.problem import STAGES, ClassDemand, Configuration, FleetProblem, GpuPool
 from fleetsieve_models.selection import enlarged, replicas_for, served_classes
 from fleetsieve_models.stages import stages
 from pyomo.core.expr.visitor import identify_variables
