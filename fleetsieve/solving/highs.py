@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import signal
 import threading
 import time
@@ -299,13 +300,23 @@ def self_test() -> str:
 
 
 def threads_in_use() -> int:
-    """The number of threads that HiGHS solves on, as its option reads after a solve that worked.
+    """The number of threads that HiGHS solves on in this process, found by solving: with any other it refuses.
+
+    1, unless other code of the process has made it another since it was made ready.
 
     Raises:
-        SolverMissing: when HiGHS is absent, too old or fails its self-test.
+        SolverMissing: when HiGHS is absent, too old, fails its self-test or solves on no number of threads.
     """
-    ready()
-    m = pyo.ConcreteModel()
-    m.n = pyo.Var(domain=pyo.Binary)
-    m.room = pyo.Constraint(expr=2 * m.n <= 1)
-    return int(_session_highs(m, OPTIONS)._solver_model.getOptionValue("threads")[1])
+    with _TURN:
+        ready()
+    most = 2 * (os.cpu_count() or 1)
+    for count in range(1, most + 1):
+        m = pyo.ConcreteModel()
+        m.n = pyo.Var(domain=pyo.Binary)
+        m.room = pyo.Constraint(expr=2 * m.n <= 1)
+        results = _session_highs(m, {**OPTIONS, "threads": count}).run()
+        if ending_of(results.termination_condition) is Ending.OPTIMAL:
+            return count
+    raise SolverMissing(
+        f"HiGHS {highs_version()} solves on no number of threads up to {most}", "reinstall highspy (>= 1.15)"
+    )

@@ -221,16 +221,38 @@ def test_solves_in_threads_take_turns_from_the_first_on():
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, check=True, timeout=60)
 
 
-def test_a_solve_on_more_threads_before_ours_does_no_harm(fresh):
+def solve_on(threads):
+    """What other code in the process may do with HiGHS."""
     highspy.Highs.resetGlobalScheduler(True)
     other = highspy.Highs()
     other.setOptionValue("output_flag", False)
-    other.setOptionValue("threads", 2)
+    other.setOptionValue("threads", threads)
     other.addVar(0, 1)
     other.changeColsIntegrality(1, [0], [highspy.HighsVarType.kInteger])
     other.run()
+
+
+def test_a_solve_on_more_threads_before_ours_does_no_harm(fresh):
+    solve_on(2)
     assert Milp().optimise(paper_fleet()).proven
     assert highs.threads_in_use() == 1
+
+
+def test_a_solve_on_more_threads_after_ours_is_found(fresh, capfd):
+    assert highs.threads_in_use() == 1
+    solve_on(2)
+    assert highs.threads_in_use() == 2
+    assert not Milp().optimise(paper_fleet()).proven
+    solve_on(1)
+    assert highs.threads_in_use() == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_number_of_threads_is_an_error(monkeypatch):
+    highs.ready()
+    monkeypatch.setattr(highs, "ending_of", lambda condition: Ending.UNDECIDED)
+    with pytest.raises(SolverMissing, match="on no number of threads"):
+        highs.threads_in_use()
 
 
 def test_a_solver_that_fails_the_self_test_is_refused(monkeypatch, fresh):
