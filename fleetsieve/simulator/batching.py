@@ -49,7 +49,6 @@ class Served:
     """What a run leaves: every request in the order sent, and counters of the engine."""
 
     requests: list[Request] = field(default_factory=list)
-    iterations: int = 0
     preemptions: int = 0
     peak_kv_tokens: int = 0
     peak_sequences: int = 0
@@ -270,7 +269,6 @@ class Server:
         self.cached += self.decoding * steps
         self.held += self.decoding * steps * self.growth
         served = self.served
-        served.iterations += steps
         served.peak_kv_tokens = max(served.peak_kv_tokens, self.held)
         served.peak_sequences = max(served.peak_sequences, len(self.running))
         while self.finishing and self.finishing[0][0] <= self.step:
