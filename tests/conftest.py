@@ -1,5 +1,7 @@
 """Every run of the tests draws the same examples: a failure is found again by running it again."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,3 +19,5 @@ settings.load_profile("fleetsieve")
 def _no_width_from_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Output without a terminal has its own width; a test runner's COLUMNS is not what a person has set."""
     monkeypatch.delenv("COLUMNS", raising=False)
+    # The readline of the runner may have set it behind os.environ's back, where children still see it.
+    os.unsetenv("COLUMNS")
