@@ -35,6 +35,7 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     from fleetsieve.frontier import Frontier
     from fleetsieve.journal import CERTIFICATE, digests
     from fleetsieve.presentation.plans import show_certificate, spent_text
+    from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
     from fleetsieve.solving import Milp
 
@@ -47,8 +48,9 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
             messages(),
             f"{read.path} has no {CERTIFICATE}: this is a fresh one (`fleetsieve solve --certificate FILE` stores one)",
         )
-        certificate = certify(envelope, Milp())
-        why = why_infeasible(certificate)
+        with working("solving"):
+            certificate = certify(envelope, Milp())
+            why = why_infeasible(certificate)
         if as_json:
             emit({"holds": None, "faults": [], **certificate_document(certificate, digests(read.path), why)})
         else:
@@ -57,7 +59,8 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
         return VERDICT_CODES[str(certificate.verdict)] if by_verdict else 0
     document = _read(stored)
     engine = Frontier() if Frontier.accepts(envelope.optimistic) and Frontier.accepts(envelope.conservative) else Milp()
-    faults = check(document, envelope, engine, digests(read.path))
+    with working("checking"):
+        faults = check(document, envelope, engine, digests(read.path))
     verdict = document.get("verdict")
     if as_json:
         emit({**document, "holds": not faults, "faults": faults, "checked_with": engine.name})

@@ -104,11 +104,13 @@ def _lexicographic(
     from fleetsieve.explanation import why_infeasible
     from fleetsieve.journal import digests, write_json
     from fleetsieve.presentation.plans import show_certificate
+    from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results
     from fleetsieve.solving import Milp
 
-    certificate = certify(envelope, Milp())
-    why = why_infeasible(certificate)
+    with working("solving"):
+        certificate = certify(envelope, Milp())
+        why = why_infeasible(certificate)
     document = certificate_document(certificate, digests(folder), why)
     if out is not None:
         write_json(out, document)
@@ -121,10 +123,12 @@ def _lexicographic(
 
 def _fewest_gpus(envelope: Envelope, bounds: str, spent: str, *, as_json: bool) -> str:
     from fleetsieve.presentation.plans import show_sizing
+    from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results
     from fleetsieve.sizing import size, sizing_document
 
-    sizing = size(envelope)
+    with working("solving"):
+        sizing = size(envelope)
     if as_json:
         emit(_shown(sizing_document(sizing), bounds))
     else:

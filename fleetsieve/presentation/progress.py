@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -33,3 +34,24 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+QUIET_S = 5.0
+"""Work that takes no longer needs no word without a terminal."""
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Says that work goes on whose length is not known: a spinner on a terminal, one plain line when it takes long without one."""
+    console = messages()
+    if console.is_terminal:
+        with console.status(what):
+            yield
+        return
+    notice = threading.Timer(QUIET_S, say, (console, f"{what} ..."))
+    notice.daemon = True
+    notice.start()
+    try:
+        yield
+    finally:
+        notice.cancel()
