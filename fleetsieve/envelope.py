@@ -62,6 +62,11 @@ class ClassEnvelope:
         """Whether some measured cell can be committed and serves requests."""
         return any(b.committable and self._serves(b, b.capacity_rps.lo) for b in self.bounds.values())
 
+    @cached_property
+    def open(self) -> bool:
+        """Whether the class demands something, may be servable, and has no cell that can be committed yet."""
+        return self.view.workload.demand_rps > 0.0 and self.servable and not self.committed_choice
+
     def _serves(self, b: CellBounds, capacity_rps: float) -> bool:
         enough = capacity_rps > NOTHING * self.view.workload.demand_rps
         return enough and fits(b.cell, self.view.pools[b.cell.key.pool])
@@ -143,10 +148,7 @@ class Envelope:
         return self._problem(lower=False)
 
     def _problem(self, *, lower: bool) -> FleetProblem:
-        demands = tuple(
-            ClassDemand(c.name, c.demand_rps, c.priority, c.floor_fulfilment, c.name not in self.unservable)
-            for c in self.instance.classes
-        )
+        demands = tuple(class_demand(self.classes[c.name]) for c in self.instance.classes)
         pools = tuple(
             GpuPool(p.name, p.gpus, p.gpus_per_node, p.price_per_gpu_h or 0.0) for p in self.instance.fleet.pools
         )
@@ -154,6 +156,12 @@ class Envelope:
             q for c in demands for q in class_configurations(self.instance, self.classes[c.name], lower=lower)
         ]
         return FleetProblem(demands, tuple(configurations), pools)
+
+
+def class_demand(own: ClassEnvelope) -> ClassDemand:
+    """What a class asks of the fleet; an unservable one is out of the minimum."""
+    c = own.view.workload
+    return ClassDemand(c.name, c.demand_rps, c.priority, c.floor_fulfilment, c.demand_rps <= 0.0 or own.servable)
 
 
 def class_configurations(instance: Instance, own: ClassEnvelope, *, lower: bool) -> list[Configuration]:

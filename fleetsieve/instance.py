@@ -8,7 +8,7 @@ checks here guard programs that build instances themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -296,17 +296,6 @@ class Instance:
             arms.setdefault(cell.arm, []).append(cell)
         order = {key: sorted(cells, key=_ladder_place) for key, cells in arms.items()}
         return MappingProxyType({key: tuple(cells) for key, cells in order.items()})
-
-    def scaled(self, demand_scale: float) -> Instance:
-        """The same instance with every demand times `demand_scale` >= 0; floors are rates and stay.
-
-        Raises:
-            UsageError: when the factor is negative or not finite.
-        """
-        if not 0.0 <= demand_scale < float("inf"):
-            raise UsageError(f"a demand scale of {demand_scale} is not a finite number >= 0")
-        classes = tuple(replace(c, demand_rps=c.demand_rps * demand_scale) for c in self.classes)
-        return replace(self, classes=classes)
 
 
 def _ladder_place(cell: Cell) -> tuple[bool, float, str]:

@@ -8,6 +8,7 @@ undecided otherwise. No class is left out here: a class that no cell can serve m
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fleetsieve_models.placement import fewest_nodes
@@ -67,15 +68,15 @@ def sizing_sentence(sizing: Sizing) -> str:
         least = "nothing is proven" if proven is None else f"at least {proven:.0f} GPUs would be needed"
         words.append(f"no plan of measured cells serves every class in full yet; {least}.")
     else:
-        words.append(f"{_needed(plan, s.envelope.conservative)};")
+        words.append(f"{_needed(plan, s.conservative.gpus, s.envelope.conservative)};")
         needed = "an unknown number" if proven is None else f"at least {proven:.0f} GPUs"
         words.append(f"every realisation inside the bounds needs {needed}.")
     return " ".join(words)
 
 
-def _needed(plan: Allocation, real: FleetProblem) -> str:
+def _needed(plan: Allocation, used: Mapping[str, int], real: FleetProblem) -> str:
     """The GPUs and nodes of a plan beside those that the fleet has, and whether the fleet can host it."""
-    fits, used, nodes = fits_fleet(plan, real), gpus_by_pool(plan), nodes_by_pool(plan)
+    fits, nodes = fits_fleet(plan, real), nodes_by_pool(plan)
 
     def on_nodes(pool: GpuPool) -> str:
         whole = nodes.get(pool.name, 0) * (pool.gpus_per_node or 0)
@@ -104,12 +105,6 @@ def fits_fleet(plan: Allocation, real: FleetProblem) -> bool:
     except SolveFailed:
         return False
     return True
-
-
-def gpus_by_pool(plan: Allocation) -> dict[str, int]:
-    """The GPUs in use of every pool."""
-    sizes = replica_sizes(plan.problem, plan.replica_counts)
-    return {pool.name: sum(size * count for size, count in own.items()) for pool, own in sizes.items()}
 
 
 def nodes_by_pool(plan: Allocation) -> dict[str, int]:

@@ -18,7 +18,8 @@ def with_demand_scale(instance: Instance, scale: float) -> Instance:
     """
     if not 0.0 <= scale < math.inf:
         raise UsageError(f"the demand scale is {scale}, not a finite number >= 0")
-    scaled = instance.scaled(scale)
+    classes = tuple(replace(c, demand_rps=c.demand_rps * scale) for c in instance.classes)
+    scaled = replace(instance, classes=classes)
     for c in scaled.classes:
         if c.demand_rps > MOST_DEMAND_RPS:
             scaled_by = f" after scaling by {scale:g}" if scale != 1.0 else ""

@@ -86,11 +86,7 @@ def certify(
     lower = Lower(plan.shortfall, best, plan.min_fulfilment, plan.goodput_rps)
     upper, optimistic, reason = _upper(envelope, engine, lower, eta)
     gap = Gap.between(lower, upper, envelope.optimistic.total_demand_rps)
-    unclear = tuple(
-        c.name
-        for c in envelope.instance.classes
-        if c.demand_rps > 0.0 and envelope.classes[c.name].servable and not envelope.classes[c.name].committed_choice
-    )
+    unclear = tuple(c.name for c in envelope.instance.classes if envelope.classes[c.name].open)
     blocking = _blocking(plan, gap, unclear, epsilon, reason)
     if blocking and not low.proven:
         blocking, reason = "solver", reason or low.reason

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.envelope import Envelope, lacks
-from fleetsieve.instance import TAIL_METRICS, CellKey, Status
+from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
 from fleetsieve.statistics import KnownCell
 
@@ -129,7 +129,7 @@ def placement(name: object, replicas: int) -> str:
     """A configuration and its replicas in short: "TP4 c64 x2", or "none"."""
     if not isinstance(name, CellKey):
         return "none"
-    pool = "" if name.pool == "default" else f" on {name.pool}"
+    pool = "" if name.pool == DEFAULT_POOL else f" on {name.pool}"
     return f"TP{name.tp} {name.load}{pool} x{replicas}"
 
 

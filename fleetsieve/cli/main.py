@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from fleetsieve import __version__
-from fleetsieve.errors import FleetSieveError, InputError, spelled_out
+from fleetsieve.errors import Fault, FleetSieveError, InputError, spelled_out
 
 INTERRUPTED = 130
 
@@ -146,11 +146,16 @@ def error_document(fault: FleetSieveError) -> dict[str, Any]:
     """A failure as JSON values; bad input lists every fault."""
     told: dict[str, Any] = {"kind": type(fault).__name__, "message": fault.message, "hint": fault.hint}
     if isinstance(fault, InputError):
-        told["faults"] = [
-            {"file": f.file, "line": f.line, "column": f.column, "message": f.message, "severity": f.severity}
-            for f in fault.faults
-        ]
+        told["faults"] = fault_documents(fault.faults)
     return told
+
+
+def fault_documents(faults: Iterable[Fault]) -> list[dict[str, Any]]:
+    """Faults and suspicions as JSON values."""
+    return [
+        {"file": f.file, "line": f.line, "column": f.column, "message": f.message, "severity": f.severity}
+        for f in faults
+    ]
 
 
 def emit(document: Any) -> None:

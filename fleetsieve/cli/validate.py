@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleetsieve.cli import options
-from fleetsieve.cli.main import emit
+from fleetsieve.cli.main import emit, error_document, fault_documents
 from fleetsieve.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ COUNTS = {
 @options.as_json
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     """Check an instance folder and tell every fault of its files at once, each with file, line, column and value."""
-    from fleetsieve.cli.main import error_document
     from fleetsieve.files import bundled_names, read_instance
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
 
@@ -96,8 +95,5 @@ def _summary(read: Folder) -> dict[str, Any]:
         "full_grid_gpu_s": grid_cost_gpu_s(instance, cells),
         "requests_for_p99_bound": requests_for_p99_bound(instance.certificate.confidence, max(1, sharing)),
         "requests_for_p99_bound_one_cell": requests_for_p99_bound(instance.certificate.confidence),
-        "suspicions": [
-            {"file": f.file, "line": f.line, "column": f.column, "message": f.message, "severity": f.severity}
-            for f in read.suspicions
-        ],
+        "suspicions": fault_documents(read.suspicions),
     }

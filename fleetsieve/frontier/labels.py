@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fleetsieve.allocation import TIE, tolerance
 from fleetsieve.frontier.curves import Curve, Floats, Ints
+from fleetsieve.frontier.steps import with_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +89,8 @@ def _completions(
     least = [np.zeros(gpus + 1)]
     most = [np.zeros(gpus + 1) if rest is None else rest]
     for c, s in zip(reversed(curves), reversed(start), strict=True):
-        loss, served = np.full(gpus + 1, np.inf), np.full(gpus + 1, -np.inf)
-        for step in range(s, len(c.gpus)):
-            used = int(c.gpus[step])
-            if used > gpus:
-                break
-            np.minimum(loss[used:], least[-1][: gpus + 1 - used] + c.loss[step], out=loss[used:])
-            np.maximum(served[used:], most[-1][: gpus + 1 - used] + c.served_rps[step], out=served[used:])
-        least.append(loss)
-        most.append(served)
+        least.append(with_class(least[-1], c.gpus[s:], c.loss[s:], most=False))
+        most.append(with_class(most[-1], c.gpus[s:], c.served_rps[s:], most=True))
     return [column.tolist() for column in reversed(least)], [column.tolist() for column in reversed(most)]
 
 

@@ -7,7 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleetsieve.allocation import TIE
-from fleetsieve.frontier.curves import Curve
+from fleetsieve.frontier.curves import Curve, Floats, Ints
+
+
+def with_class(column: Floats, used: Ints, values: Floats, *, most: bool) -> Floats:
+    """A column over 0..G GPUs with one more class: out[k] = best over its steps of column[k - used] + value.
+
+    The best is the most, or the least; steps that need more than G GPUs are left out. -inf (or inf) where no step fits.
+    """
+    pick, grown = (np.maximum, -np.inf) if most else (np.minimum, np.inf)
+    out = np.full(len(column), grown)
+    for gpus, value in zip(used.tolist(), values.tolist(), strict=True):
+        if gpus >= len(column):
+            break
+        pick(out[gpus:], column[: len(column) - gpus] + value, out=out[gpus:])
+    return out
 
 
 def gpus_at(curves: Sequence[Curve], steps: Sequence[int]) -> float:

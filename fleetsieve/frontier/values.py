@@ -9,7 +9,7 @@ import numpy as np
 from fleetsieve.allocation import TIE
 from fleetsieve.frontier.curves import Curve
 from fleetsieve.frontier.labels import pareto_labels
-from fleetsieve.frontier.steps import gpus_at, limits, starts
+from fleetsieve.frontier.steps import gpus_at, limits, starts, with_class
 
 
 def least_shortfall(curves: Sequence[Curve], gpus: int, first: Sequence[int] | None = None) -> float:
@@ -22,10 +22,7 @@ def least_shortfall(curves: Sequence[Curve], gpus: int, first: Sequence[int] | N
         return 0.0
     least = np.zeros(gpus + 1)
     for c, s in zip(curves, start, strict=True):
-        best = np.full(gpus + 1, np.inf)
-        for used, loss in zip(c.gpus[s:], c.loss[s:], strict=True):
-            np.minimum(best[used:], least[: gpus + 1 - used] + loss, out=best[used:])
-        least = best
+        least = with_class(least, c.gpus[s:], c.loss[s:], most=False)
     return float(least[gpus])
 
 
@@ -61,10 +58,7 @@ def greatest_goodput(
     best = np.zeros(gpus + 1)
     for c, s, tight in zip(curves, start, bound, strict=True):
         if not tight:
-            grown = np.full(gpus + 1, -np.inf)
-            for used, served in zip(c.gpus[s:].tolist(), c.served_rps[s:].tolist(), strict=True):
-                np.maximum(grown[used:], best[: gpus + 1 - used] + served, out=grown[used:])
-            best = grown
+            best = with_class(best, c.gpus[s:], c.served_rps[s:], most=True)
     if limited:
         tight_curves = [c for c, tight in zip(curves, bound, strict=True) if tight]
         labels = pareto_labels(

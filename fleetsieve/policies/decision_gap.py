@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from fleetsieve_models.problem import ClassDemand, Configuration
+from fleetsieve_models.problem import Configuration
 from numpy.typing import NDArray
 
 from fleetsieve.allocation import TIE
 from fleetsieve.belief import ClassBelief
 from fleetsieve.certificate.gap import frontier_gap
-from fleetsieve.envelope import ClassEnvelope, Envelope, class_configurations
+from fleetsieve.envelope import ClassEnvelope, Envelope, class_configurations, class_demand
 from fleetsieve.frontier import Curve, curve
 from fleetsieve.instance import ArmKey, CellKey
 from fleetsieve.policies.protocol import Choice, Situation
@@ -77,7 +77,6 @@ class _Scorer:
         self._instance, self._eta, self._epsilon = envelope.instance, eta, epsilon
         self._gpus = envelope.instance.fleet.gpus
         self._most = max(1, self._gpus - len(envelope.classes) + 1)
-        self._counted = {c.name: c.name not in envelope.unservable for c in envelope.instance.classes}
         self._envelope = envelope
         self._parts = {name: self._part(own) for name, own in envelope.classes.items()}
         self.now = self._gamma(self._parts)
@@ -107,14 +106,7 @@ class _Scorer:
         workload = own.view.workload
         lower = class_configurations(self._instance, own, lower=True)
         upper = class_configurations(self._instance, own, lower=False)
-        lower, upper = ([q for q in side if q.capacity_rps > 0.0] for side in (lower, upper))
-        demand = ClassDemand(
-            workload.name,
-            workload.demand_rps,
-            workload.priority,
-            workload.floor_fulfilment,
-            self._counted[workload.name] and bool(upper),
-        )
+        demand = class_demand(own)
         potential = 0.0
         if workload.demand_rps > 0.0:
             reached = self._reach(lower, workload.demand_rps)
@@ -122,12 +114,11 @@ class _Scorer:
             for q in upper:
                 key = q.name
                 assert isinstance(key, CellKey)
-                arms.setdefault(ArmKey(key.class_name, key.tp, key.pool), []).append(q)
+                arms.setdefault(own.bounds[key].cell.arm, []).append(q)
             for configurations in arms.values():
                 more = np.maximum(0.0, self._reach(configurations, workload.demand_rps) - reached)
                 potential += float(more.sum()) / (workload.demand_rps * self._most)
-        is_open = workload.demand_rps > 0.0 and own.servable and not own.committed_choice
-        return _Part(curve(demand, lower, self._gpus), curve(demand, upper, self._gpus), potential, is_open)
+        return _Part(curve(demand, lower, self._gpus), curve(demand, upper, self._gpus), potential, own.open)
 
     def _reach(self, configurations: Sequence[Configuration], demand_rps: float) -> NDArray[np.float64]:
         """F(k) for k = 1..K."""

@@ -62,7 +62,7 @@ def optimise_fewest_gpus(problem: FleetProblem, *, time_limit_s: float | None = 
     if not served:
         nothing = evaluate(large, {})
         zeros = {name: value_of(nothing, name) for name in NEED_STAGES}
-        return Need(Optimum(nothing, zeros, dict(zeros), proven=True), {}, 0.0)
+        return Need(Optimum(nothing, zeros, dict(zeros), proven=True), {p.name: 0 for p in problem.pools}, 0.0)
     model = fewest_gpus(problem)
     session = Session(model, time_limit_s)
     optimum = StagedSolve(large, session, stages_of(model, NEED_STAGES), model.n).solve(NEED_STAGES)

@@ -23,6 +23,7 @@ from fleetsieve.instance import (
     WorkloadClass,
 )
 from fleetsieve.interval import Interval
+from fleetsieve.what_if import with_demand_scale
 
 CELLS = tuple(Cell(CellKey("chat", 1, f"c{n}"), 1, LoadKind.CONCURRENCY, float(n)) for n in (1, 2, 4))
 LOW, MIDDLE, HIGH = (c.key for c in CELLS)
@@ -195,7 +196,7 @@ def test_what_no_plan_can_use_is_not_asked() -> None:
     assert candidates(Envelope.of(instance(None, *CELLS, huge))) == (LOW, MIDDLE, HIGH)
     noded = replace(instance(None, *CELLS, split), fleet=Fleet((Pool("default", 16, gpus_per_node=4),)))
     assert candidates(Envelope.of(noded)) == (LOW, MIDDLE, HIGH)
-    assert candidates(Envelope.of(instance().scaled(0.0))) == ()
+    assert candidates(Envelope.of(with_demand_scale(instance(), 0.0))) == ()
 
 
 def test_a_cell_that_straddles_its_slo_is_not_asked_again() -> None:

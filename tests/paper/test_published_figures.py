@@ -9,6 +9,7 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance, resolve
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey
+from fleetsieve.what_if import with_demand_scale
 
 PAPER = "paper-h100-31b"
 
@@ -19,7 +20,7 @@ def paper():
 
 
 def envelope(paper, scale=1.0):
-    return Envelope.of(paper.instance.scaled(scale), paper.measurements)
+    return Envelope.of(with_demand_scale(paper.instance, scale), paper.measurements)
 
 
 # (options, min fulfilment, goodput in requests/s, TP of Chat and Code, replicas of Chat and Code)
