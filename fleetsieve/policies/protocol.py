@@ -44,6 +44,11 @@ class Policy(Protocol):
         """The name on the command line."""
         ...
 
+    @property
+    def seeded(self) -> bool:
+        """Whether the seed of the run matters: without it every run on the same table is the same run."""
+        ...
+
     def choose(self, situation: Situation) -> Choice:
         """The next cell, one of the candidates; the same situation always gives the same choice."""
         ...

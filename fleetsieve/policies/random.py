@@ -14,6 +14,7 @@ class Random:
     """Draws afresh at every step from (seed, step), so that a resumed run goes on as it would have."""
 
     name: str = "random"
+    seeded: bool = True
 
     def choose(self, situation: Situation) -> Choice:
         """A candidate drawn uniformly."""

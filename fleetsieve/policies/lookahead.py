@@ -1,0 +1,100 @@
+"""What the fleet decision would be after an imagined outcome: shared by the policies that weigh decisions.
+
+Each class contributes a part: its curves under θ- and θ+, how much its arms could still add (φ), and whether it is open. An
+outcome renews the part of one class, and the gap follows from all parts. The frontier computes it; several pools are scored as
+one, and placement on nodes is ignored: that is a guess about usefulness, never a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from fleetsieve_models.problem import Configuration
+from numpy.typing import NDArray
+
+from fleetsieve.allocation import TIE
+from fleetsieve.belief import ClassBelief
+from fleetsieve.certificate.gap import Gap, frontier_gap
+from fleetsieve.envelope import ClassEnvelope, Envelope, class_configurations, class_demand
+from fleetsieve.frontier import Curve, curve
+from fleetsieve.instance import ArmKey, CellKey
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one class contributes: its curves under both ends, Σ_arms φ_a, and whether it is open."""
+
+    low: Curve
+    high: Curve
+    potential: float
+    open: bool
+
+
+class Lookahead:
+    """The parts of all classes now, and after one class has changed."""
+
+    def __init__(self, envelope: Envelope, eta: float, epsilon: float) -> None:
+        self.envelope, self.eta, self.epsilon = envelope, eta, epsilon
+        self._instance = envelope.instance
+        self._gpus = envelope.instance.fleet.gpus
+        self._most = max(1, self._gpus - len(envelope.classes) + 1)
+        self.parts: Mapping[str, Part] = {name: self._part(own) for name, own in envelope.classes.items()}
+
+    def belief(self, name: str) -> ClassBelief:
+        """The belief about one class, centred where an equal share of the GPUs would just serve its demand."""
+        own = self.envelope.classes[name]
+        share = self._gpus / len(self.envelope.classes)
+        gpus = [cell.gpus for cells in own.view.arms.values() for cell in cells]
+        hint = own.view.workload.demand_rps / share * (sum(gpus) / len(gpus))
+        return ClassBelief(own, hint if hint > 0.0 else 1.0)
+
+    def after(self, envelope: Envelope, key: CellKey) -> Mapping[str, Part]:
+        """The parts when the class of `key` is as in `envelope`."""
+        return {**self.parts, key.class_name: self._part(envelope.classes[key.class_name])}
+
+    def gap(self, parts: Mapping[str, Part]) -> tuple[Gap, float]:
+        """The stage gaps of these parts, and S-."""
+        return frontier_gap([p.low for p in parts.values()], [p.high for p in parts.values()], self._gpus, self.eta)
+
+    def certified(self, parts: Mapping[str, Part], gap: Gap, shortfall: float) -> bool:
+        """Whether these parts certify feasibility: no open class, every floor met, every stage gap within ε."""
+        return not any(p.open for p in parts.values()) and shortfall <= TIE and gap.largest <= self.epsilon
+
+    def gamma(self, parts: Mapping[str, Part]) -> float:
+        """Γ: 0 when certified, else the stage gaps + Σ_arms φ_a."""
+        gap, shortfall = self.gap(parts)
+        if self.certified(parts, gap, shortfall):
+            return 0.0
+        return gap.shortfall + gap.min_fulfilment + gap.goodput + math.fsum(p.potential for p in parts.values())
+
+    def _part(self, own: ClassEnvelope) -> Part:
+        workload = own.view.workload
+        lower = class_configurations(self._instance, own, lower=True)
+        upper = class_configurations(self._instance, own, lower=False)
+        demand = class_demand(own)
+        potential = 0.0
+        if workload.demand_rps > 0.0:
+            reached = self._reach(lower, workload.demand_rps)
+            arms: dict[ArmKey, list[Configuration]] = {}
+            for q in upper:
+                key = q.name
+                assert isinstance(key, CellKey)
+                arms.setdefault(own.bounds[key].cell.arm, []).append(q)
+            for configurations in arms.values():
+                more = np.maximum(0.0, self._reach(configurations, workload.demand_rps) - reached)
+                potential += float(more.sum()) / (workload.demand_rps * self._most)
+        return Part(curve(demand, lower, self._gpus), curve(demand, upper, self._gpus), potential, own.open)
+
+    def _reach(self, configurations: Sequence[Configuration], demand_rps: float) -> NDArray[np.float64]:
+        """F(k) for k = 1..K."""
+        k = np.arange(1, self._most + 1)
+        best = np.zeros(self._most)
+        per_size: dict[int, float] = {}
+        for q in configurations:
+            per_size[q.gpus] = max(per_size.get(q.gpus, 0.0), q.capacity_rps)
+        for gpus, capacity in per_size.items():
+            np.maximum(best, np.minimum(demand_rps, capacity * (k // gpus)), out=best)
+        return best
