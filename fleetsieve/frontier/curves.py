@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem
@@ -51,7 +52,12 @@ class Curve:
         """Whether the class takes part in the min fulfilment."""
         return self.demand.in_minimum and self.demand.demand_rps > 0.0
 
-    @property
+    @cached_property
+    def gpus_or_none(self) -> Floats:
+        """GPUs of each step, and inf for the step that is not there."""
+        return np.append(self.gpus.astype(np.float64), np.inf)
+
+    @cached_property
     def first_without_loss(self) -> int:
         """The first step that loses nothing of the floor; the number of steps when every one does."""
         return int(np.searchsorted(-self.loss, -TIE))
@@ -63,8 +69,9 @@ def curve(
     """The steps of one class over 0..`gpus` GPUs; `places` are its configurations' places in the order of names (from 1)."""
     options = dict(zip(places or range(1, len(configurations) + 1), configurations, strict=True))
     rate = demand.demand_rps
+    unit = tolerance(rate)
     columns: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
-    for place, q in options.items():
+    for place, q in _unbeaten(options, unit):
         most = gpus // q.gpus
         if rate > 0.0 and q.capacity_rps > 0.0 and most > 0:
             # One more replica than the demand needs only adds GPUs.
@@ -75,7 +82,6 @@ def curve(
     zero = np.zeros(1, dtype=np.int64)
     columns.insert(0, (zero, np.zeros(1), np.zeros(1), zero, zero))
     used, served, spare, n, place_ = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    unit = tolerance(rate)
     order = np.lexsort((place_, n, -np.round(spare / unit), -np.round(served / unit), used))
     top = np.maximum.accumulate(served[order])
     rises = np.ones(len(order), dtype=bool)
@@ -85,6 +91,14 @@ def curve(
     floor = demand.floor if demand.floor is not None and rate > 0.0 else 0.0
     loss: Floats = np.multiply(np.maximum(0.0, floor - fulfilment), demand.priority, dtype=np.float64)
     return Curve(demand, used[keep], served[keep], fulfilment, loss, spare[keep], n[keep], place_[keep], options)
+
+
+def _unbeaten(options: Mapping[int, Configuration], unit: float) -> list[tuple[int, Configuration]]:
+    """The configurations without those that serve less than another one of their size: at as many replicas they lose."""
+    most: dict[int, float] = {}
+    for q in options.values():
+        most[q.gpus] = max(most.get(q.gpus, 0.0), q.capacity_rps)
+    return [(place, q) for place, q in options.items() if q.capacity_rps >= most[q.gpus] - 2.0 * unit]
 
 
 def problem_curves(problem: FleetProblem) -> list[Curve]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleetsieve.allocation import TIE
-from fleetsieve.frontier.curves import Curve
+from fleetsieve.frontier.curves import Curve, Floats
 from fleetsieve.frontier.labels import pareto_labels
 from fleetsieve.frontier.steps import gpus_at, limits, starts, with_class
 
@@ -35,6 +35,8 @@ def greatest_min_fulfilment(curves: Sequence[Curve], gpus: int, shortfall: float
     if not counted:
         return 1.0 if keeps(curves, gpus, 0.0, shortfall) else -np.inf
     points = np.unique(np.concatenate([c.fulfilment for c in counted]))
+    if not limits(curves, shortfall):
+        return _highest(curves, gpus, points, floors=shortfall <= TIE)
     low, high = -1, len(points) - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -43,6 +45,18 @@ def greatest_min_fulfilment(curves: Sequence[Curve], gpus: int, shortfall: float
         else:
             high = middle - 1
     return float(points[low]) if low >= 0 else -np.inf
+
+
+def _highest(curves: Sequence[Curve], gpus: int, points: Floats, *, floors: bool) -> float:
+    """The highest of the rising `points` that every counted class reaches within the GPUs (with its floor met, if `floors`)."""
+    used = np.zeros(len(points))
+    for c in curves:
+        need = np.searchsorted(c.fulfilment, points - TIE) if c.counts else np.zeros(len(points), dtype=np.int64)
+        if floors:
+            need = np.maximum(need, c.first_without_loss)
+        used += c.gpus_or_none[need]
+    fitting = int(np.searchsorted(used, gpus, side="right"))
+    return float(points[fitting - 1]) if fitting else -np.inf
 
 
 def greatest_goodput(
