@@ -116,7 +116,13 @@ class Envelope:
         """The envelope if `known` were what is known of its cell; only that cell's class is renewed."""
         own = self.classes[known.key.class_name]
         view = replace(own.view, known={**own.view.known, known.key: known})
-        return replace(self, classes={**self.classes, known.key.class_name: envelop(view, self.assumptions)})
+        arm = self.instance.cell_by_key[known.key].arm
+        renewed = envelop(view, self.assumptions) if self._across_arms else _with_arm(own, view, arm, self.assumptions)
+        return replace(self, classes={**self.classes, known.key.class_name: renewed})
+
+    @cached_property
+    def _across_arms(self) -> bool:
+        return any(a.across_arms for a in self.assumptions)
 
     def __getitem__(self, key: CellKey) -> CellBounds:
         return self.classes[key.class_name].bounds[key]
@@ -202,6 +208,7 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
                     capacity[key] = (value, assumption.name)
             elif value > tails.get((key, quantity), (0.0, ""))[0]:
                 tails[key, quantity] = (value, assumption.name)
+    contradictions.sort()
     exhausted = _beyond_memory(view)
     bounds = {
         cell.key: _bounds(view, cell, capacity.get(cell.key), tails, cell.key in exhausted)
@@ -209,6 +216,20 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
         for cell in cells
     }
     return ClassEnvelope(view, bounds, tuple(contradictions), frozenset(exhausted))
+
+
+def _with_arm(own: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]) -> ClassEnvelope:
+    """`envelop(view)` where `view` differs from that of `own` in one arm only, and no assumption looks across arms."""
+    cells = view.arms[arm]
+    keys = {cell.key for cell in cells}
+    alone = replace(view, arms={arm: cells}, known={key: k for key, k in view.known.items() if key in keys})
+    renewed = envelop(alone, assumptions)
+    return ClassEnvelope(
+        view,
+        {**own.bounds, **renewed.bounds},
+        tuple(sorted((*(c for c in own.contradictions if c.arm != arm), *renewed.contradictions))),
+        frozenset((*(key for key in own.beyond_memory if key not in keys), *renewed.beyond_memory)),
+    )
 
 
 def _bounds(

@@ -15,6 +15,7 @@ class CapacityMonotone:
 
     slack: float = 0.02
     name: str = "capacity_monotone"
+    across_arms: bool = False
 
     def describe(self) -> str:
         """One sentence for the certificate."""

@@ -18,6 +18,7 @@ class CapacityStar:
 
     slack: float = 0.05
     name: str = "capacity_star"
+    across_arms: bool = False
 
     def describe(self) -> str:
         """One sentence for the certificate."""

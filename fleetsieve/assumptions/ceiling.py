@@ -16,6 +16,7 @@ class Ceiling:
 
     factor: float = 1.5
     name: str = "ceiling"
+    across_arms: bool = True
 
     def describe(self) -> str:
         """One sentence for the certificate."""

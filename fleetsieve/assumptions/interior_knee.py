@@ -23,6 +23,7 @@ class InteriorKnee:
     k: float = 2.0
     least_scale: float = 0.1
     name: str = "interior_knee"
+    across_arms: bool = True
 
     def describe(self) -> str:
         """One sentence for the certificate."""

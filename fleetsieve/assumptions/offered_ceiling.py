@@ -16,6 +16,7 @@ class OfferedCeiling:
 
     slack: float = POISSON_SLACK
     name: str = "offered_ceiling"
+    across_arms: bool = False
 
     def describe(self) -> str:
         """One sentence for the certificate."""

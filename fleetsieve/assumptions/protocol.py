@@ -80,6 +80,11 @@ class Assumption(Protocol):
         """The name in instance.toml and in certificates."""
         ...
 
+    @property
+    def across_arms(self) -> bool:
+        """Whether measurements of one arm say something of another; if not, a new measurement concerns its own arm alone."""
+        ...
+
     def describe(self) -> str:
         """One sentence for the certificate: what is assumed, with its slack."""
         ...

@@ -21,6 +21,7 @@ class Roofline:
     """On where the facts are given. It has no slack: datasheet figures are not exceeded."""
 
     name: str = "roofline"
+    across_arms: bool = False
 
     def describe(self) -> str:
         """One sentence for the certificate."""

@@ -15,6 +15,7 @@ class TailMonotone:
 
     slack: dict[str, float] = field(default_factory=lambda: {"ttft": 0.75, "e2e": 0.05, "tpot": 0.05})
     name: str = "tail_monotone"
+    across_arms: bool = False
 
     def describe(self) -> str:
         """One sentence for the certificate."""

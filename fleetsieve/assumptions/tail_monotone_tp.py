@@ -16,6 +16,7 @@ class TailMonotoneTp:
 
     slack: float = 0.05
     name: str = "tail_monotone_tp"
+    across_arms: bool = True
 
     def describe(self) -> str:
         """One sentence for the certificate."""
