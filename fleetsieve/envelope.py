@@ -13,10 +13,21 @@ from functools import cached_property
 
 from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
-from fleetsieve.assumptions import CAPACITY, Assumption, ClassView, Contradiction, assumptions_of
-from fleetsieve.instance import TAIL_METRICS, ArmKey, Cell, CellKey, Instance, Measurement, Pool, Slo, Status
+from fleetsieve.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, assumptions_of
+from fleetsieve.instance import (
+    TAIL_METRICS,
+    THROUGHPUT,
+    ArmKey,
+    Cell,
+    CellKey,
+    Instance,
+    Measurement,
+    Pool,
+    Slo,
+    Status,
+)
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-from fleetsieve.statistics import KnownCell, summarise_all
+from fleetsieve.statistics import KnownCell, Rules, summarise_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +112,16 @@ class Envelope:
         Raises:
             UsageError: for an assumption or a setting that is not known.
         """
-        known = summarise_all(instance.cell_by_key, measurements)
+        rows = tuple(measurements)
+        rules = Rules.of(instance, rows)
+        known = summarise_all(instance.cell_by_key, rows, rules, {c.name: c.slo for c in instance.classes})
         assumptions = assumptions_of(instance)
         pools = {pool.name: pool for pool in instance.fleet.pools}
         classes = {}
         for workload in instance.classes:
             arms = {arm: cells for arm, cells in instance.arms.items() if arm.class_name == workload.name}
             own = {key: k for key, k in known.items() if key.class_name == workload.name}
-            view = ClassView(workload, arms, own, instance.facts, pools)
+            view = ClassView(workload, arms, own, instance.facts, pools, rules)
             classes[workload.name] = envelop(view, assumptions)
         return cls(instance, classes, assumptions)
 
@@ -126,6 +139,11 @@ class Envelope:
 
     def __getitem__(self, key: CellKey) -> CellBounds:
         return self.classes[key.class_name].bounds[key]
+
+    @property
+    def rules(self) -> Rules:
+        """What the intervals of all cells were derived by."""
+        return next((own.view.rules for own in self.classes.values()), Rules())
 
     @cached_property
     def unservable(self) -> tuple[str, ...]:
@@ -194,6 +212,7 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
     capacity: dict[CellKey, tuple[float, str]] = {}
     tails: dict[tuple[CellKey, str], tuple[float, str]] = {}
     contradictions: list[Contradiction] = []
+    exhausted: set[CellKey] = set()
     for assumption in assumptions:
         found = tuple(assumption.audit(view))
         contradictions += found
@@ -206,10 +225,11 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
             if quantity == CAPACITY:
                 if value < capacity.get(key, (math.inf, ""))[0]:
                     capacity[key] = (value, assumption.name)
+            elif quantity == MEMORY:
+                exhausted.add(key)
             elif value > tails.get((key, quantity), (0.0, ""))[0]:
                 tails[key, quantity] = (value, assumption.name)
     contradictions.sort()
-    exhausted = _beyond_memory(view)
     bounds = {
         cell.key: _bounds(view, cell, capacity.get(cell.key), tails, cell.key in exhausted)
         for cells in view.arms.values()
@@ -275,31 +295,27 @@ def _bounds(
         committable=meets and not failed and not cell.excluded,
         possible=may_meet and not gone and not cell.excluded,
         measured=known is not None and known.measured,
-        origins=origins,
+        origins=origins | ({MEMORY: "memory_monotone"} if exhausted else {}),
     )
 
 
-def _beyond_memory(view: ClassView) -> set[CellKey]:
-    """Cells above a load whose OOM was seen twice in their arm; a higher load that ran contradicts the OOM, and it closes none."""
-    gone: set[CellKey] = set()
-    for ladder in view.ladders.values():
-        above: list[CellKey] = []
-        for cell in reversed(ladder):
-            known = view.known.get(cell.key)
-            if known is not None and known.measured:
-                break
-            if known is not None and known.out_of_memory:
-                gone.update(above)
-            above.append(cell.key)
-    return gone
+def _may_tell_more(view: ClassView, b: CellBounds, known: KnownCell) -> bool:
+    """Whether one more look at a measured cell may settle it or narrow what it promises.
 
-
-def _may_tell_more(known: KnownCell, slo: Slo) -> bool:
-    """Whether one more look may settle a measured cell: its one look lacks a value that is needed.
-
-    Rows without statistics behind them never narrow an interval, so a cell that straddles its SLO is not looked at again.
+    Its one look lacks a value that is needed; or statistics stand behind its figures (records, or a known spread), fewer than
+    `max_looks` were made, and it straddles its SLO or its capacity is an interval still.
     """
-    return known.count(Status.OK) < 2 and bool(lacks(known, slo))
+    looks = known.count(Status.OK)
+    if not b.committable and looks < 2 and lacks(known, view.workload.slo):
+        return True
+    if looks >= view.rules.max_looks:
+        return False
+    recorded = any(row.records is not None for row in known.rows)
+    limited = [m for m in TAIL_METRICS if view.workload.slo.limit_s(m) is not None]
+    wide = [m for m in limited if recorded or m in view.rules.spreads] if not b.committable else []
+    if recorded or THROUGHPUT in view.rules.spreads:
+        wide.append(CAPACITY)
+    return any(not (b.capacity_rps if quantity == CAPACITY else b.tails_s[quantity]).is_point for quantity in wide)
 
 
 def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
@@ -314,17 +330,17 @@ def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
 def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
     """The cells that a measurement may still resolve and a plan may use, in the fixed order of names.
 
-    Unmeasured cells that are still possible; measured ones that lack a value which their SLO needs, looked at once more; and
-    cells whose one failed look may have been a flake (or a first OOM), which are tried once more. No plan uses a cell whose
-    replica fits no node of its pool, or whose class demands nothing.
+    Unmeasured cells that are still possible; measured ones that another look may settle or narrow; and cells whose one failed
+    look may have been a flake (or a first OOM), which are tried once more. No plan uses a cell whose replica fits no node of its
+    pool, or whose class demands nothing.
     """
     keys = []
     for own in envelope.classes.values():
         for key, b in own.bounds.items():
             useless = own.view.workload.demand_rps <= 0.0 or not fits(b.cell, own.view.pools[key.pool])
-            if b.resolved or b.cell.excluded or useless:
+            if not b.possible or b.cell.excluded or useless:
                 continue
             known = own.view.known.get(key)
-            if known is None or (not known.given_up if known.failed else _may_tell_more(known, own.view.workload.slo)):
+            if known is None or (not known.given_up if known.failed else _may_tell_more(own.view, b, known)):
                 keys.append(key)
     return tuple(sorted(keys))

@@ -12,13 +12,19 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleetsieve.errors import UsageError
 from fleetsieve.interval import Interval
 
+if TYPE_CHECKING:
+    from fleetsieve.records import RequestRecords
+
 DEFAULT_POOL = "default"
 TAIL_METRICS = ("ttft", "e2e", "tpot")
+THROUGHPUT = "throughput"
+NOISE_KEYS: Mapping[str, str] = MappingProxyType({**{m: f"{m}_p99" for m in TAIL_METRICS}, THROUGHPUT: THROUGHPUT})
+"""Each quantity that varies from run to run, and its key in `[noise]`."""
 
 
 MOST_DEMAND_RPS = 1e9
@@ -162,13 +168,17 @@ class CertificateSettings:
 
 @dataclass(frozen=True, slots=True)
 class MeasureSettings:
-    """How long one measurement takes, in seconds; `startup_s` is paid once per server start."""
+    """How long one measurement takes, in seconds; `startup_s` is paid once per server start.
+
+    A cell is looked at `max_looks` times at most.
+    """
 
     warmup_s: float = 30.0
     window_s: float = 270.0
     max_window_s: float | None = None
     min_requests: int | None = None
     startup_s: float = 0.0
+    max_looks: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +227,10 @@ NOTHING_READ = Reading()
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One row of measurements.csv: one look at one cell. `line` is its line in the file (0: from elsewhere)."""
+    """One row of measurements.csv: one look at one cell. `line` is its line in the file (0: from elsewhere).
+
+    With `records`, per request, these decide and the row's own figures are only shown.
+    """
 
     key: CellKey
     seed: int = 0
@@ -235,6 +248,7 @@ class Measurement:
     started_at: str = ""
     source: str = ""
     line: int = field(default=0, compare=False)
+    records: RequestRecords | None = field(default=None, compare=False, repr=False)
 
     def tail(self, metric: str) -> Reading:
         """The p99 reading of `metric`, one of "ttft", "e2e", "tpot"."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
 from fleetsieve.errors import FleetSieveError, UsageError
@@ -81,7 +81,13 @@ def _step(number: int, experiment: Experiment, row: Measurement, before: Sieve) 
 
 def final_document(sieve: Sieve, journal: Journal, explanation: str = "") -> Line:
     """The certificate of a finished run, with the digests of its files; `explanation` goes after the verdict's sentence."""
-    return certificate_document(sieve.certificate, digests(journal.folder), explanation)
+    told = f"{explanation} {sieve.stopped.sentence}".strip() if sieve.stopped is not None else explanation
+    return certificate_document(sieve.certificate, digests(journal.folder), told, stopped_document(sieve))
+
+
+def stopped_document(sieve: Sieve) -> dict[str, float] | None:
+    """The figures by which a run was stopped before a verdict; None where it was not."""
+    return asdict(sieve.stopped) if sieve.stopped is not None else None
 
 
 def step_line(step: Step) -> Line:

@@ -19,10 +19,11 @@ from types import MappingProxyType
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_after
-from fleetsieve.envelope import Envelope, candidates
+from fleetsieve.envelope import Envelope, candidates, lacks
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
-from fleetsieve.policies import Policy, Situation
+from fleetsieve.policies import Choice, Policy, Situation
+from fleetsieve.stopping import Stop, StopRule
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Sieve:
 
     `looks` limits how often a cell can be measured (a replayed table has so many rows of it); a key that is absent from a given
     mapping cannot be measured. None: no limit. `running` is the server that the last measurement left up, `spent_gpu_s` the
-    GPU-seconds of the measurements that were told.
+    GPU-seconds of the measurements that were told. `stop` may end the run before a verdict.
     """
 
     instance: Instance
@@ -56,6 +57,7 @@ class Sieve:
     measurements: tuple[Measurement, ...] = ()
     running: Server | None = None
     spent_gpu_s: float = 0.0
+    stop: StopRule | None = None
 
     @classmethod
     def start(
@@ -67,6 +69,7 @@ class Sieve:
         seed: int = 0,
         looks: Mapping[CellKey, int] | None = None,
         measurements: Iterable[Measurement] = (),
+        stop: StopRule | None = None,
     ) -> Sieve:
         """A run that begins with `measurements` (none by default); what they cost was spent before and does not count.
 
@@ -76,7 +79,7 @@ class Sieve:
         if seed < 0:
             raise UsageError(f"a seed of {seed} is below 0")
         allowed = MappingProxyType(dict(looks)) if looks is not None else None
-        told = cls(instance, policy, engine, seed, allowed).tell(*measurements)
+        told = cls(instance, policy, engine, seed, allowed, stop=stop).tell(*measurements)
         return replace(told, running=None, spent_gpu_s=0.0)
 
     @cached_property
@@ -92,7 +95,7 @@ class Sieve:
     @cached_property
     def candidates(self) -> tuple[CellKey, ...]:
         """The cells that may be asked for, in the fixed order of names."""
-        waiting = candidates(self.envelope)
+        waiting = self._worth_repeating(candidates(self.envelope))
         if self.looks is None:
             return waiting
         taken: dict[CellKey, int] = {}
@@ -100,10 +103,46 @@ class Sieve:
             taken[row.key] = taken.get(row.key, 0) + 1
         return tuple(key for key in waiting if taken.get(key, 0) < self.looks.get(key, 0))
 
+    def _worth_repeating(self, waiting: tuple[CellKey, ...]) -> tuple[CellKey, ...]:
+        """Without the repeats of cells that neither plan uses, unless nothing else is left: they move no decision."""
+        plans = (self.certificate.conservative, self.certificate.optimistic)
+        used = {key for plan in plans if plan is not None for key in plan.replica_counts}
+        kept = tuple(key for key in waiting if key in used or not self._settled_but_wide(key))
+        return kept or waiting
+
+    def _settled_but_wide(self, key: CellKey) -> bool:
+        """Whether all that a decision needs was measured, so that another look could only narrow it."""
+        own = self.envelope.classes[key.class_name]
+        known = own.view.known.get(key)
+        return known is not None and known.measured and not known.failed and not lacks(known, own.view.workload.slo)
+
     @property
     def finished(self) -> bool:
-        """Whether there is nothing more to ask: a verdict was reached, or no candidate is left."""
+        """Whether there is nothing more to ask: a verdict was reached, no candidate is left, or the stop rule ended it."""
+        return self._exhausted or self.stopped is not None
+
+    @property
+    def _exhausted(self) -> bool:
         return self.certificate.verdict is not Verdict.UNDECIDED or not self.candidates
+
+    @cached_property
+    def stopped(self) -> Stop | None:
+        """Why the stop rule ended the run; None where it did not."""
+        if self.stop is None or self._exhausted:
+            return None
+        return self.stop.stopped(self._situation, self._choice)
+
+    @cached_property
+    def _situation(self) -> Situation:
+        costs = {
+            key: cost_gpu_s(self.instance, self.instance.cell_by_key[key], self.running) for key in self.candidates
+        }
+        return Situation(self.envelope, self.certificate, self.candidates, costs, len(self.measurements), self.seed)
+
+    @cached_property
+    def _choice(self) -> Choice:
+        """What the policy would measure next, whether or not the run goes on."""
+        return self.policy.choose(self._situation)
 
     def ask(self) -> Experiment:
         """The next measurement to make.
@@ -112,18 +151,13 @@ class Sieve:
             UsageError: when the run is finished; the message says with which verdict.
         """
         if self.finished:
+            stopped = f"; {self.stopped.sentence}" if self.stopped is not None else ""
             raise UsageError(
-                f"nothing to ask: the verdict is {self.certificate.verdict} and {len(self.candidates)} candidates are left"
+                f"nothing to ask: the verdict is {self.certificate.verdict} and {len(self.candidates)} candidates are left{stopped}"
             )
-        costs = {
-            key: cost_gpu_s(self.instance, self.instance.cell_by_key[key], self.running) for key in self.candidates
-        }
-        situation = Situation(
-            self.envelope, self.certificate, self.candidates, costs, len(self.measurements), self.seed
-        )
-        choice = self.policy.choose(situation)
+        choice = self._choice
         look = sum(row.key == choice.key for row in self.measurements)
-        return Experiment(choice.key, look, choice.reason, costs[choice.key], choice.scores)
+        return Experiment(choice.key, look, choice.reason, self._situation.cost_gpu_s[choice.key], choice.scores)
 
     def tell(self, *rows: Measurement) -> Sieve:
         """The state after these rows; a row (cell and seed) that was told before changes nothing.

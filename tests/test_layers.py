@@ -14,6 +14,7 @@ STORY = """
     fleetsieve_models       the mathematics: numbers in, Pyomo models out
     errors                  what can go wrong, said to a person
     interval                what is known about a number
+    records                 what each request of a look showed
     instance                what an operator states, what a measurement says
     statistics              rows of one cell -> intervals
     assumptions             what is taken for granted of cells that were not measured
@@ -25,6 +26,7 @@ STORY = """
     explanation sizing      why a floor cannot be met, and what would do
     cost belief             what a look costs, what it may show
     policies                which cell next
+    stopping                when going on does not pay
     sieve                   ask and tell
     files                   folders <-> instances
     what_if                 the same fleet under other numbers

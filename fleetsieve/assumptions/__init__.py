@@ -8,15 +8,26 @@ from fleetsieve.assumptions.capacity_monotone import CapacityMonotone
 from fleetsieve.assumptions.capacity_star import CapacityStar
 from fleetsieve.assumptions.ceiling import Ceiling
 from fleetsieve.assumptions.interior_knee import InteriorKnee
+from fleetsieve.assumptions.memory_monotone import MemoryMonotone
 from fleetsieve.assumptions.offered_ceiling import OfferedCeiling
-from fleetsieve.assumptions.protocol import CAPACITY, Assumption, ClassView, Contradiction, Limit
+from fleetsieve.assumptions.protocol import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, Limit
 from fleetsieve.assumptions.roofline import Roofline
 from fleetsieve.assumptions.tail_monotone import TailMonotone
 from fleetsieve.assumptions.tail_monotone_tp import TailMonotoneTp
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import TAIL_METRICS, Instance
 
-__all__ = ["CAPACITY", "DEFAULTS", "SETTINGS", "Assumption", "ClassView", "Contradiction", "Limit", "assumptions_of"]
+__all__ = [
+    "CAPACITY",
+    "DEFAULTS",
+    "MEMORY",
+    "SETTINGS",
+    "Assumption",
+    "ClassView",
+    "Contradiction",
+    "Limit",
+    "assumptions_of",
+]
 
 Settings = Mapping[str, float | bool]
 
@@ -31,6 +42,7 @@ _BUILDERS: Mapping[str, tuple[bool, tuple[str, ...], Callable[[Settings], Assump
     "tail_monotone": (True, ("slack", *(f"slack_{m}" for m in TAIL_METRICS)), _tail_monotone),
     "capacity_monotone": (True, ("slack",), lambda s: CapacityMonotone(float(s.get("slack", 0.02)))),
     "capacity_star": (True, ("slack",), lambda s: CapacityStar(float(s.get("slack", 0.05)))),
+    "memory_monotone": (True, (), lambda s: MemoryMonotone()),
     "roofline": (True, (), lambda s: Roofline()),
     "ceiling": (False, ("factor",), lambda s: Ceiling(float(s.get("factor", 1.5)))),
     "interior_knee": (False, ("k",), lambda s: InteriorKnee(float(s.get("k", 2.0)))),

@@ -7,14 +7,15 @@ configurations alone, so a wrong assumption can cost optimality, never an SLO.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from fleetsieve.instance import ArmKey, Cell, CellKey, Facts, LoadKind, Pool, WorkloadClass
-from fleetsieve.statistics import KnownCell
+from fleetsieve.statistics import KnownCell, Rules
 
 CAPACITY = "capacity"
+MEMORY = "memory"
 EXACT = 1e-9
 """Relative room for the rounding of files, so that a value equal to its bound never contradicts it."""
 
@@ -22,7 +23,8 @@ EXACT = 1e-9
 class Limit(NamedTuple):
     """One statement about one unmeasured quantity of one cell.
 
-    `quantity` is "capacity" (then `value` is the most it can be, requests/s) or a tail metric (then the least, seconds).
+    `quantity` is "capacity" (then `value` is the most it can be, requests/s), a tail metric (then the least, seconds) or
+    "memory" (the cell cannot run at all, whatever the value).
     """
 
     key: CellKey
@@ -50,6 +52,7 @@ class ClassView:
     known: Mapping[CellKey, KnownCell]
     facts: Facts
     pools: Mapping[str, Pool]
+    rules: Rules = field(default_factory=Rules)
 
     @cached_property
     def ladders(self) -> Mapping[ArmKey, tuple[Cell, ...]]:

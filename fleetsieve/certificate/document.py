@@ -19,11 +19,15 @@ Document = dict[str, Any]
 
 
 def certificate_document(
-    certificate: Certificate, digests: Mapping[str, str] | None = None, explanation: str = ""
+    certificate: Certificate,
+    digests: Mapping[str, str] | None = None,
+    explanation: str = "",
+    stopped: Mapping[str, float] | None = None,
 ) -> Document:
     """The certificate as JSON values; no infinity and no NaN is in it (a bound that was not proven is null).
 
-    `digests` are the SHA-256 of the files that it speaks of; `explanation` goes after the verdict's sentence.
+    `digests` are the SHA-256 of the files that it speaks of; `explanation` goes after the verdict's sentence; `stopped` holds the
+    figures by which a run was stopped before a verdict.
     """
     c = certificate
     sentence = verdict_sentence(c)
@@ -57,6 +61,7 @@ def certificate_document(
         "open_classes": list(c.open_classes),
         "blocking": c.blocking,
         "settling": [key_document(key) for key in c.settling],
+        "stopped": dict(stopped) if stopped is not None else None,
         "rests_on": list(rests_on_bounds(c.envelope)),
         "confidence": c.envelope.instance.certificate.confidence,
         "engine": c.engine,

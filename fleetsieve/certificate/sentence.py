@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.envelope import Envelope, lacks
-from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Status
+from fleetsieve.instance import DEFAULT_POOL, NOISE_KEYS, TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
-from fleetsieve.statistics import KnownCell
+from fleetsieve.statistics import KnownCell, Rules
 
 PLAN_RESTS_ON = (
     "requests are routed evenly over the replicas of a class",
@@ -88,16 +88,44 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
             closed.setdefault(why, []).append(key)
     told += [f"closed for good, {why}: {listed([str(key) for key in closed[why]], 5)}" for why in sorted(closed)]
     known = [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]
-    kinds = {"point values": "taken as exact", "stated bounds": "taken at their own bounds",
-             "repeats": "taken at the hull of their looks, each as it stands"}  # fmt: skip
+    kinds = {"records": "bounded from their requests, counted as independent",
+             "point values": "taken as exact", "stated bounds": "taken at their own bounds",
+             "repeats": "taken at the hull of their looks, each as it stands",
+             "runs": "widened by the spread between runs"}  # fmt: skip
     for kind, how in kinds.items():
-        count = sum(_kind(k) == kind for k in known)
+        count = sum(_kind(k, envelope.rules) == kind for k in known)
         told += [f"{kind}: {count} of {len(known)} measured cells are {how}"] if count else []
-    return (*told, *PLAN_RESTS_ON)
+    return (*told, *_spread(envelope), *_missing(known), *PLAN_RESTS_ON)
 
 
-def _kind(known: KnownCell) -> str:
-    """Whether a cell's figures are point values, bounds that its one row states, or the hull of several rows."""
+def _spread(envelope: Envelope) -> list[str]:
+    """What is taken as the spread between runs."""
+    rules = envelope.rules
+    if not rules.spreads:
+        return []
+    told = [
+        f"{NOISE_KEYS[name]} {spread.sigma:.3g} "
+        + ("(declared)" if spread.dof is None else f"(estimated, {spread.dof} degrees of freedom)")
+        for name, spread in sorted(rules.spreads.items())
+    ]
+    return [f"spread between runs, as σ of ln(one run / long-run value): {', '.join(told)}"]
+
+
+def _missing(known: Sequence[KnownCell]) -> list[str]:
+    """Cells whose records are too few to bound a p99 from above."""
+    return [
+        f"{k.key} needs {k.missing_requests} more requests before they bound its p99 from above"
+        for k in sorted(known, key=lambda k: k.key)
+        if k.missing_requests > 0
+    ]
+
+
+def _kind(known: KnownCell, rules: Rules) -> str:
+    """What a cell's figures are: bounds from records or runs, point values, bounds that its one row states, or the hull of rows."""
+    if any(row.records is not None for row in known.rows):
+        return "records"
+    if rules.spreads:
+        return "runs"
     if known.count(Status.OK) > 1:
         return "repeats"
     told = (known.capacity_rps, known.success, *(known.tail_s(metric) for metric in TAIL_METRICS))

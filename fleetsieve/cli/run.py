@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from fleetsieve.instance import Measurement
 
 FAILED_CELLS = 4
+HORIZON = "stop_when_unprofitable_h"
+"""Where the first line of a log keeps the hours of --stop-when-unprofitable."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,13 @@ class _Request:
 
     policy: str
     seed: int
+    horizon_h: float | None = None
+
+    @property
+    def options(self) -> str:
+        """The request as it is written on the command line."""
+        stop = f" --stop-when-unprofitable {self.horizon_h:g}" if self.horizon_h is not None else ""
+        return f"--policy {self.policy} --seed {self.seed}{stop}"
 
 
 @click.command("run")
@@ -34,6 +44,8 @@ class _Request:
 @click.option("--replay", is_flag=True, help="Reveal the rows of DIR/measurements.csv one by one instead of measuring.")
 @click.option("--policy", metavar="NAME", help="Which cell next: decision-gap (default) or random.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the policy (default 0).")
+@click.option("--stop-when-unprofitable", "horizon_h", type=float, metavar="HOURS",
+              help="Stop undecided when closing the gap costs more requests than it can bring in HOURS of deployment.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
               help="The run folder to make (default: runs/NAME-POLICY-SEED).")  # fmt: skip
 @click.option("--resume", "resumed", is_flag=True, help="Go on with the run in --out, or in DIR when DIR is a run.")
@@ -44,6 +56,7 @@ def command(
     replay: bool,
     policy: str | None,
     seed: int | None,
+    horizon_h: float | None,
     out: Path | None,
     resumed: bool,
     as_json: bool,
@@ -62,9 +75,11 @@ def command(
     source = resolve(folder)
     if resumed and out is None and (source / journals.STEPS).is_file():
         out = source
-    wanted = _Request(policy_named(policy or "decision-gap").name, 0 if seed is None else seed)
+    wanted = _Request(policy_named(policy or "decision-gap").name, 0 if seed is None else seed, horizon_h)
     if wanted.seed < 0:
         raise UsageError(f"--seed is {wanted.seed}, not a whole number >= 0")
+    if horizon_h is not None and not (math.isfinite(horizon_h) and horizon_h > 0.0):
+        raise UsageError(f"--stop-when-unprofitable is {horizon_h:g}, not a finite number of hours > 0")
     out = out if out is not None else Path("runs") / f"{source.name}-{wanted.policy}-{wanted.seed}"
     if not (resumed and (out / journals.STEPS).is_file()):
         if resumed and not replay:
@@ -76,19 +91,20 @@ def command(
             say(messages(), f"no run at {out}: starting one")
     with journals.Journal(out) as journal:
         stated = _stated(journal.start)
-        if (policy is not None and policy != stated.policy) or (seed is not None and seed != stated.seed):
-            raise UsageError(
-                f"{out} was started with --policy {stated.policy} --seed {stated.seed}", "resume it with these"
-            )
+        asked = ((policy, stated.policy), (seed, stated.seed), (horizon_h, stated.horizon_h))
+        if any(given is not None and given != began for given, began in asked):
+            raise UsageError(f"{out} was started with {stated.options}", "resume it with these")
         return _run(journal, stated, as_json=as_json, by_verdict=by_verdict)
 
 
 def _stated(start: Mapping[str, Any]) -> _Request:
     """What the first line of a log says."""
-    policy, began = start.get("policy"), start.get("seed")
+    policy, began, horizon_h = start.get("policy"), start.get("seed"), start.get(HORIZON)
     if not isinstance(policy, str) or not isinstance(began, int):
         raise UsageError(f"the first line of the log is damaged: policy {policy!r}, seed {began!r}")
-    return _Request(policy, began)
+    if horizon_h is not None and not isinstance(horizon_h, int | float):
+        raise UsageError(f"the first line of the log is damaged: {HORIZON} {horizon_h!r}")
+    return _Request(policy, began, horizon_h)
 
 
 def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
@@ -113,8 +129,10 @@ def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
     from fleetsieve.solving import ready
 
     ready()
-    start = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, "probe": "replay",
+    start: dict[str, Any] = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, "probe": "replay",
              "policy": wanted.policy, "seed": wanted.seed}  # fmt: skip
+    if wanted.horizon_h is not None:
+        start[HORIZON] = wanted.horizon_h
     journal.create(source, out, start, hidden=table)
 
 
@@ -137,9 +155,10 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
     from fleetsieve.presentation.steps import cost_line, show_start, show_step
     from fleetsieve.presentation.terminal import messages, results, say
     from fleetsieve.probes import Replay
-    from fleetsieve.running import failed_looks, final_document, resume, run
+    from fleetsieve.running import failed_looks, final_document, resume, run, stopped_document
     from fleetsieve.sieve import Sieve
     from fleetsieve.solving import Milp
+    from fleetsieve.stopping import UnprofitableWithin
 
     if journal.start.get("fleetsieve") != __version__:
         version = journal.start.get("fleetsieve")
@@ -158,7 +177,12 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
             "yellow",
         )
     sieve = Sieve.start(
-        read.instance, policy=policy_named(stated.policy), engine=Milp(), seed=stated.seed, looks=probe.looks
+        read.instance,
+        policy=policy_named(stated.policy),
+        engine=Milp(),
+        seed=stated.seed,
+        looks=probe.looks,
+        stop=UnprofitableWithin(stated.horizon_h) if stated.horizon_h is not None else None,
     )
     cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in probe.looks]
     grid = grid_cost_gpu_s(read.instance, cells)
@@ -191,13 +215,16 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
                 "full_grid_gpu_s": grid,
                 "gap": gap_document(certificate.gap),
                 "plan": plan_document(certificate.conservative, certificate.envelope),
+                "stopped": stopped_document(sieve),
                 "run": str(journal.folder),
             }
         )
     else:
         spent = cost_line(sieve.measurements, len(cells), sieve.spent_gpu_s, grid)
         show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
-        if certificate.blocking:
+        if sieve.stopped is not None:
+            say(results(), sieve.stopped.sentence)
+        elif certificate.blocking:
             say(results(), "the table has no more rows of cells that could settle it: measure them, or ask for less")
         say(results(), f"run: {journal.folder}")
     if by_verdict:

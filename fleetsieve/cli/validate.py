@@ -63,7 +63,7 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     needed, each = document["requests_for_p99_bound"], document["requests_for_p99_bound_one_cell"]
     say(
         results(),
-        f"an upper p99 bound needs {needed} requests in a cell at the confidence of this grid ({each} for one cell alone)",
+        f"an upper p99 bound needs {needed} requests at the first look at a cell of this grid ({each} for one bound alone)",
     )
     if read.suspicions:
         say(results(), f"{_counted(len(read.suspicions), 'suspicion', 'suspicions')} (on standard error)")
@@ -77,11 +77,10 @@ def _counted(number: int, one: str, many: str) -> str:
 def _summary(read: Folder) -> dict[str, Any]:
     from fleetsieve.cost import grid_cost_gpu_s
     from fleetsieve.instance import Status
-    from fleetsieve.statistics import requests_for_p99_bound
+    from fleetsieve.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
 
     instance = read.instance
     cells = [cell for cell in instance.cells if not cell.excluded]
-    sharing = len(cells) if instance.certificate.family == "grid" else 1
     return {
         "ok": True,
         "instance": instance.name,
@@ -93,7 +92,7 @@ def _summary(read: Folder) -> dict[str, Any]:
         "rows": len(read.measurements),
         "gpus": instance.fleet.gpus,
         "full_grid_gpu_s": grid_cost_gpu_s(instance, cells),
-        "requests_for_p99_bound": requests_for_p99_bound(instance.certificate.confidence, max(1, sharing)),
+        "requests_for_p99_bound": requests_for_upper_p99(Rules.of(instance).spent(1)),
         "requests_for_p99_bound_one_cell": requests_for_p99_bound(instance.certificate.confidence),
         "suspicions": fault_documents(read.suspicions),
     }

@@ -61,7 +61,10 @@ def _columns(table: Table, rows: slice) -> dict[str, Any]:
     columns["seed"] = [0 if seed is None else int(seed) for seed in columns["seed"]]
     columns["requests"] = [None if number is None else int(number) for number in columns["requests"]]
     columns["status"] = map(_STATUSES.__getitem__, text["status"][rows])
-    columns |= {name: text[name][rows] for name in ("started_at", "source")} | {"line": table.lines[rows].tolist()}
+    columns |= {name: text[name][rows] for name in ("started_at", "source")} | {
+        "line": table.lines[rows].tolist(),
+        "records": repeat(None, count),
+    }
     for name in BOUNDED:
         parts = (name, *bound_names(name))
         given = table.given.intersection(parts)

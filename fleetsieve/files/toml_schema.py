@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from fleetsieve.files.schema import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, Range
-from fleetsieve.instance import TAIL_METRICS
+from fleetsieve.instance import NOISE_KEYS
 
 SCHEMA_VERSION = 1
 """The version of the folder's format that this program reads and writes."""
@@ -81,6 +81,7 @@ MEASURE = {
     "max_window_s": Key(Type.NUMBER, POSITIVE, "seconds"),
     "min_requests": Key(Type.INTEGER),
     "startup_s": Key(Type.NUMBER, unit="seconds"),
+    "max_looks": Key(Type.INTEGER, AT_LEAST_ONE),
 }
-NOISE = {name: Key(Type.NUMBER) for name in (*(f"{metric}_p99" for metric in TAIL_METRICS), "throughput")}
+NOISE = {name: Key(Type.NUMBER) for name in NOISE_KEYS.values()}
 SECTIONS = ("fleet", "facts", "certificate", "measure", "assumptions", "noise")

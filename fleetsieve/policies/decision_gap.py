@@ -42,7 +42,8 @@ class DecisionGap:
             scores[key] = gain / situation.cost_gpu_s[key] if situation.cost_gpu_s[key] > 0.0 else gain
         key = min(situation.candidates, key=lambda k: (-_settled(scores[k]), situation.cost_gpu_s[k], k))
         share = scores[key] * situation.cost_gpu_s[key] / now if now > 0.0 else 0.0
-        return Choice(key, f"expected to close {share:.0%} of what is open", scores)
+        to_close = now / scores[key] if scores[key] > 0.0 else math.inf
+        return Choice(key, f"expected to close {share:.0%} of what is open", scores, to_close)
 
 
 def _settled(score: float) -> float:

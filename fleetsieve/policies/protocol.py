@@ -29,11 +29,15 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """The cell to measure next, why, and the score of every candidate (empty where the policy has none)."""
+    """The cell to measure next, why, and the score of every candidate (empty where the policy has none).
+
+    `to_close_gpu_s`: GPU-seconds that closing what is open is expected to cost, where the policy has an idea of it.
+    """
 
     key: CellKey
     reason: str
     scores: Mapping[CellKey, float]
+    to_close_gpu_s: float | None = None
 
 
 class Policy(Protocol):

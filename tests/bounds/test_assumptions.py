@@ -80,7 +80,14 @@ def named(envelope: Envelope) -> set[str]:
 
 def test_what_is_on_by_default() -> None:
     on = {a.name for a in assumptions_of(instance_of(ladder(), {}))}
-    assert on == {"offered_ceiling", "tail_monotone", "capacity_monotone", "capacity_star", "roofline"}
+    assert on == {
+        "offered_ceiling",
+        "tail_monotone",
+        "capacity_monotone",
+        "capacity_star",
+        "memory_monotone",
+        "roofline",
+    }
     assert set(DEFAULTS) - on == {"ceiling", "interior_knee", "tail_monotone_tp"}
 
 

@@ -1,0 +1,63 @@
+"""What every request of one look showed: raw records, from which intervals are derived and never the other way round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetsieve.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RequestRecords:
+    """One row per request that was sent, in any order.
+
+    `sent_at_s` counts from the start of the measurement window, which is `window_s` long. A request of the warm-up has a negative
+    one: it counts for the throughput when it completes inside the window, and for nothing else. `ttft_s`, `e2e_s` and `tpot_s`
+    are seconds, NaN where there is none (a failed request; no TPOT with fewer than two output tokens). `ok` tells success.
+
+    Raises:
+        UsageError: when the columns differ in length, or the window is not positive.
+    """
+
+    sent_at_s: Floats
+    ttft_s: Floats
+    e2e_s: Floats
+    tpot_s: Floats
+    ok: NDArray[np.bool_]
+    window_s: float
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(getattr(self, name)) for name in ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok")}
+        if len(set(lengths.values())) != 1:
+            told = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise UsageError(f"the columns of a look's records differ in length: {told}")
+        if not self.window_s > 0.0:
+            raise UsageError(f"a measurement window of {self.window_s:g} s")
+
+    @property
+    def sent(self) -> int:
+        """Requests sent inside the window."""
+        return int(np.count_nonzero(self.sent_at_s >= 0.0))
+
+    @property
+    def succeeded(self) -> int:
+        """Requests sent inside the window that succeeded."""
+        return int(np.count_nonzero((self.sent_at_s >= 0.0) & self.ok))
+
+    def latencies_s(self, metric: str) -> Floats:
+        """The latencies in seconds of "ttft", "e2e" or "tpot": successful requests sent inside the window, where they have one."""
+        values: Floats = {"ttft": self.ttft_s, "e2e": self.e2e_s, "tpot": self.tpot_s}[metric]
+        kept: Floats = values[(self.sent_at_s >= 0.0) & self.ok & np.isfinite(values)]
+        return kept
+
+    def batch_rates_rps(self, batches: int) -> Floats:
+        """Successful completions per second in each of `batches` equal parts of the window."""
+        ended = (self.sent_at_s + self.e2e_s)[self.ok & np.isfinite(self.e2e_s)]
+        counts, _ = np.histogram(ended, bins=batches, range=(0.0, self.window_s))
+        rates: Floats = counts * (batches / self.window_s)
+        return rates

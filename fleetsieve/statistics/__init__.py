@@ -1,0 +1,21 @@
+"""Looks at a cell -> one interval per quantity: the error that each may spend, the spread between runs, and what requests say."""
+
+from fleetsieve.statistics.intervals import requests_for_p99_bound, requests_for_upper_p99
+from fleetsieve.statistics.known import FLAKES, KnownCell
+from fleetsieve.statistics.rules import REFERENCE_SPREAD, Rules, Spread, shares
+from fleetsieve.statistics.summary import POISSON_SLACK, imagine, summarise, summarise_all
+
+__all__ = [
+    "FLAKES",
+    "POISSON_SLACK",
+    "REFERENCE_SPREAD",
+    "KnownCell",
+    "Rules",
+    "Spread",
+    "imagine",
+    "requests_for_p99_bound",
+    "requests_for_upper_p99",
+    "shares",
+    "summarise",
+    "summarise_all",
+]

@@ -1,0 +1,62 @@
+"""What is known of one cell from its own rows, and what failures say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleetsieve.instance import CellKey, Measurement, Status
+from fleetsieve.interval import Interval
+
+FLAKES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.REJECTED})
+"""Failures that a second try may not repeat: they never close a cell for the optimistic bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCell:
+    """What is known of one cell from its own rows; None where its rows say nothing of a quantity.
+
+    `rows` are in the order in which they were measured. Capacity is in requests/s of one replica, tails in seconds.
+    `missing_requests`: how many more its records need before they bound a limited p99 from above.
+    """
+
+    key: CellKey
+    rows: tuple[Measurement, ...] = ()
+    capacity_rps: Interval | None = None
+    ttft_p99_s: Interval | None = None
+    e2e_p99_s: Interval | None = None
+    tpot_p99_s: Interval | None = None
+    success: Interval | None = None
+    missing_requests: int = 0
+
+    def tail_s(self, metric: str) -> Interval | None:
+        """The p99 interval of "ttft", "e2e" or "tpot" in seconds."""
+        return self.ttft_p99_s if metric == "ttft" else self.e2e_p99_s if metric == "e2e" else self.tpot_p99_s
+
+    @property
+    def measured(self) -> bool:
+        """Whether a look at the cell succeeded."""
+        return any(row.status is Status.OK for row in self.rows)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last look failed: the cell is then closed for the conservative plan until a later look succeeds."""
+        return bool(self.rows) and self.rows[-1].status is not Status.OK
+
+    def count(self, *statuses: Status) -> int:
+        """How many looks ended in one of these statuses."""
+        return sum(row.status in statuses for row in self.rows)
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the cell cannot run at all: a failed start (deterministic), or an OOM seen twice, with no success."""
+        return not self.measured and (self.count(Status.FAILED_START) >= 1 or self.count(Status.OOM) >= 2)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether failures were repeated, so that another look is not worth its cost: two flakes, two OOMs, two failed starts."""
+        return any(self.count(*kind) >= 2 for kind in (FLAKES, {Status.OOM}, {Status.FAILED_START}))
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether memory is proven too small for this load, and so for every higher one in the arm."""
+        return not self.measured and self.count(Status.OOM) >= 2
