@@ -56,7 +56,8 @@ class UnprofitableWithin:
 
     What the gap is worth is its greatest value, so that the rule errs towards measuring: the goodput gap in requests/s, and what
     the least served classes lack of the fulfilment that every class could have, Σ_i λ_i max(0, MM+ - r_i). That gap is in requests
-    of theirs; goodput may buy it from other classes, so it is not in the goodput gap, and both count.
+    of theirs; goodput may buy it from other classes, so it is not in the goodput gap, and both count. No plan can gain more than
+    the demand that is not served now, which caps the sum.
 
     What closing costs is the policy's own expectation where it has one (decision-gap: Γ over the best score, as if every further
     GPU-second closed as much), but at least the cheapest candidate, since one look is the least, and at most one look at every
@@ -90,7 +91,7 @@ class UnprofitableWithin:
 
 
 def gap_rps(certificate: Certificate) -> float:
-    """The stage gaps in goodput and fulfilment as requests/s; inf where a bound was not proven."""
+    """The stage gaps in goodput and fulfilment as requests/s, at most the demand that is not served."""
     c = certificate
     reach = c.lower.min_fulfilment + c.gap.min_fulfilment
     lacking = math.fsum(
@@ -98,7 +99,8 @@ def gap_rps(certificate: Certificate) -> float:
         for demand, got in zip(c.conservative.problem.classes, c.conservative.classes, strict=True)
         if demand.in_minimum and got.demand_rps > 0.0
     )
-    return c.gap.goodput * c.conservative.problem.total_demand_rps + lacking
+    total = c.conservative.problem.total_demand_rps
+    return min(c.gap.goodput * total + lacking, total - c.lower.goodput_rps)
 
 
 def best_rps_per_gpu(envelope: Envelope) -> float | None:
