@@ -16,10 +16,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetsieve.envelope import CellBounds, ClassEnvelope
-from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, LoadKind
-from fleetsieve.interval import FRACTION, Interval
-from fleetsieve.statistics import KnownCell
+from fleetsieve.envelope import CellBounds, ClassEnvelope, lacks
+from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, LoadKind, Status
+from fleetsieve.interval import Interval
+from fleetsieve.statistics import KnownCell, Spread, imagine
 
 Floats = NDArray[np.float64]
 NORMAL = NormalDist()
@@ -109,7 +109,13 @@ class ClassBelief:
         return meets, min(max(inside, floor), limit), max(outside, limit * 1.0001, floor)
 
     def outcomes(self, b: CellBounds, quantiles: Sequence[float] = (0.15, 0.5, 0.85)) -> list[Outcome]:
-        """What a look at the cell may show: it meets its SLO or not, times capacity at `quantiles` of the belief."""
+        """What a look at the cell may show: it meets its SLO or not, times capacity at `quantiles` of the belief.
+
+        Another look at a measured cell will probably show what was measured, as far off as runs differ.
+        """
+        known = self._own.view.known.get(b.cell.key)
+        if known is not None and known.measured and not lacks(known, self._own.view.workload.slo):
+            return self._repeated(b, known, quantiles)
         tails = {metric: self._tail(b, metric) for metric in self._limits}
         meets = math.prod(p for p, _, _ in tails.values())
         good = {metric: inside for metric, (_, inside, _) in tails.items()}
@@ -118,10 +124,28 @@ class ClassBelief:
             worst = min(tails, key=lambda metric: tails[metric][0])
             bad[worst] = tails[worst][2]
         capacities = self._capacities(b, quantiles)
-        outcomes = [Outcome(meets * weight, _imagined(b.cell.key, value, good)) for value, weight in capacities]
+        outcomes = [Outcome(meets * weight, self._imagined(known, b.cell, value, good)) for value, weight in capacities]
         middle = capacities[len(capacities) // 2][0]
-        outcomes.append(Outcome(1.0 - meets, _imagined(b.cell.key, middle, bad)))
+        outcomes.append(Outcome(1.0 - meets, self._imagined(known, b.cell, middle, bad)))
         return [outcome for outcome in outcomes if outcome.probability > 1e-6]
+
+    def _repeated(self, b: CellBounds, known: KnownCell, quantiles: Sequence[float]) -> list[Outcome]:
+        """One more look at a measured cell: slow or fast as a whole, since a bad run has worse tails and serves less."""
+        spreads = self._own.view.rules.spreads
+        looks = known.count(Status.OK)
+        outcomes = []
+        for quantile, weight in zip(quantiles, _weights(quantiles), strict=True):
+            tails = {m: _shifted(b.tails_s[m], spreads.get(m), looks, quantile) for m in self._limits}
+            capacity = _shifted(b.capacity_rps, spreads.get(THROUGHPUT), looks, 1.0 - quantile)
+            success = (b.success.lo + b.success.hi) / 2.0
+            imagined = imagine(
+                known, b.cell, self._own.view.rules, capacity_rps=capacity, tails_s=tails, success=success
+            )
+            outcomes.append(Outcome(weight, imagined))
+        return outcomes
+
+    def _imagined(self, known: KnownCell | None, cell: Cell, capacity: float, tails: Mapping[str, float]) -> KnownCell:
+        return imagine(known, cell, self._own.view.rules, capacity_rps=capacity, tails_s=tails)
 
     def _capacities(self, b: CellBounds, quantiles: Sequence[float]) -> list[tuple[float, float]]:
         """What the capacity may be (requests/s) and how probable it is; an open loop in its SLO serves what it is offered."""
@@ -151,13 +175,10 @@ def _middle(values: Sequence[float]) -> float:
     return math.exp(math.fsum(math.log(v) for v in values) / len(values)) if values else 1.0
 
 
-def _imagined(key: CellKey, capacity: float, tails: Mapping[str, float]) -> KnownCell:
-    told = {metric: Interval.point(tails[metric]) if metric in tails else None for metric in TAIL_METRICS}
-    return KnownCell(
-        key=key,
-        capacity_rps=Interval.point(capacity),
-        ttft_p99_s=told["ttft"],
-        e2e_p99_s=told["e2e"],
-        tpot_p99_s=told["tpot"],
-        success=Interval.point(FRACTION.hi),
-    )
+def _shifted(told: Interval, spread: Spread | None, looks: int, quantile: float) -> float:
+    """What a further look shows of a quantity that was told to be in `told`, at a quantile of how runs and their mean differ."""
+    if told.lo <= 0.0 or math.isinf(told.hi):
+        return told.lo
+    middle = math.log(told.lo * told.hi) / 2.0
+    sigma = spread.sigma * math.sqrt(1.0 + 1.0 / looks) if spread is not None else math.log(told.hi / told.lo) / 6.0
+    return math.exp(middle + sigma * _quantile(quantile))

@@ -178,7 +178,7 @@ class MeasureSettings:
     max_window_s: float | None = None
     min_requests: int | None = None
     startup_s: float = 0.0
-    max_looks: int = 8
+    max_looks: int = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Rules:
 
     alpha: float = 0.05
     spreads: Mapping[str, Spread] = field(default_factory=dict)
-    max_looks: int = 8
+    max_looks: int = 16
 
     @classmethod
     def of(cls, instance: Instance, rows: Iterable[Measurement] = ()) -> Rules:
