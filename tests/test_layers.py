@@ -33,6 +33,7 @@ STORY = """
     probes                  what measures a cell
     journal                 a run on disk
     running                 a run from its first question to its certificate
+    studies                 what is worth what, where the truth is known
     simulator               grids without a GPU
     doctor                  whether this machine can solve
     presentation            words and tables for a person

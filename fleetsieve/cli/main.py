@@ -27,6 +27,7 @@ COMMANDS = {
     "solve": "Decide on what is measured: both plans, the gap and the verdict.",
     "certify": "Check a stored certificate again from the files alone.",
     "run": "Measure what decides, one cell at a time, until the certificate fires.",
+    "calibrate": "Count wrong certificates under measurement noise, on a table whose truth is known.",
     "simulate": "Make a simulated instance from a simulation.toml.",
     "doctor": "Examine whether this machine can solve.",
 }

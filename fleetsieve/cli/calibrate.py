@@ -1,0 +1,56 @@
+"""`fleetsieve calibrate DIR`."""
+
+from __future__ import annotations
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli.main import emit
+
+RECORDS = "records"
+
+
+@click.command("calibrate")
+@options.folder
+@click.option("--noise", default="reference", show_default=True, metavar="SPREAD",
+              help="What scatters: reference, a multiple of it (2x), ttft=0.12,throughput=0.01,..., or records.")  # fmt: skip
+@click.option(
+    "--trials", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Trials of each treatment."
+)
+@click.option("--treat", type=click.Choice(["intervals", "points", "both"]), default="intervals", show_default=True,
+              help="Turn looks into intervals and repeat them, or take one look at a cell as exact.")  # fmt: skip
+@click.option("--policy", default="decision-gap", show_default=True, metavar="NAME", help="Which cell next.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="S", help="Seed of the draws.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="J", help="Processes.")
+@options.as_json
+def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed: int, jobs: int, as_json: bool) -> int:
+    """Count wrong certificates under measurement noise: the table of DIR is the truth, and looks are drawn around it.
+
+    A certified-feasible is wrong when a committed configuration truly violates its SLO, a floor is truly not met, or the plan is
+    truly worse than the best by more than epsilon; a certified-infeasible when every floor can be met. With --noise records a look
+    is a bootstrap of the cell's requests in DIR/records.
+    """
+    from fleetsieve.files import read_instance
+    from fleetsieve.presentation.calibration import show_calibration
+    from fleetsieve.presentation.progress import progress
+    from fleetsieve.presentation.terminal import results, tell_suspicions
+    from fleetsieve.statistics import REFERENCE_SPREAD
+    from fleetsieve.studies import calibrate as study
+    from fleetsieve.studies.calibrate_counts import Counts, study_document
+
+    read = read_instance(folder)
+    tell_suspicions(read.suspicions)
+    spread = None if noise == RECORDS else study.spread_of(noise, REFERENCE_SPREAD)
+    treatments = study.TREATMENTS if treat == "both" else (treat,)
+    chosen = study.settings(read.instance, read.measurements, spread, treatments=treatments, policy=policy, seed=seed)
+    exact = chosen[0].exact_cost_gpu_s(trials)
+    with progress("trials") as advance:
+        outcomes = study.trials(chosen, trials, jobs=jobs, progress=advance)
+    counts = [Counts.of(s.treatment, own, exact) for s, own in zip(chosen, outcomes, strict=True)]
+    nominal = 1.0 - read.instance.certificate.confidence
+    if as_json:
+        emit(study_document(read.instance.name, RECORDS if spread is None else spread, policy, seed, nominal, counts))
+    else:
+        told = "requests resampled" if spread is None else "sigma " + ", ".join(f"{k} {v:g}" for k, v in spread.items())
+        show_calibration(results(), read.instance.name, told, nominal, counts)
+    return 0

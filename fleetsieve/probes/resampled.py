@@ -1,0 +1,84 @@
+"""Looks drawn from the requests of a measured cell: each is a bootstrap resample, so the table's own records are the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from fleetsieve.errors import UsageError
+from fleetsieve.instance import NOTHING_READ, CellKey, Measurement, Reading, Status
+from fleetsieve.probes.noisy import look_generator
+from fleetsieve.records import RequestRecords
+
+
+class Resampled:
+    """A probe that draws as many requests as a cell's records hold, with replacement; look k is the same whenever asked for."""
+
+    def __init__(
+        self, table: Iterable[Measurement], *, seed: int, trial: int, looks: int, with_records: bool = True
+    ) -> None:
+        """`table` has one row a cell, with records where it succeeded; every cell of it can be looked at `looks` times.
+
+        Without `with_records` a look shows its point values alone.
+
+        Raises:
+            UsageError: when a row that succeeded has no records.
+        """
+        self._rows = {row.key: row for row in table}
+        bare = [row.key for row in self._rows.values() if row.status is Status.OK and row.records is None]
+        if bare:
+            raise UsageError(f"there are no per-request records of {bare[0]} and {len(bare) - 1} more cells")
+        self._origin, self._looks, self._with_records = (seed, trial), looks, with_records
+
+    @property
+    def looks(self) -> Mapping[CellKey, int]:
+        """How often each cell of the table can be looked at."""
+        return MappingProxyType(dict.fromkeys(self._rows, self._looks))
+
+    def measure(self, key: CellKey, look: int) -> Measurement:
+        """The `look`-th resample of the cell; a look that failed fails again."""
+        row = self._rows[key]
+        if row.records is None:
+            return replace(row, seed=look)
+        drawn = resample(row.records, look_generator(*self._origin, key, look))
+        return replace(point_row(row, drawn), seed=look, records=drawn if self._with_records else None)
+
+
+def resample(records: RequestRecords, generator: np.random.Generator) -> RequestRecords:
+    """As many requests, drawn uniformly with replacement, each with all that it showed."""
+    count = len(records.ok)
+    chosen = generator.integers(count, size=count)
+    return RequestRecords(
+        records.sent_at_s[chosen],
+        records.ttft_s[chosen],
+        records.e2e_s[chosen],
+        records.tpot_s[chosen],
+        records.ok[chosen],
+        records.window_s,
+    )
+
+
+def point_row(row: Measurement, records: RequestRecords) -> Measurement:
+    """The row with the point values of `records` and without them.
+
+    A p99 is the least latency that 99 % of the requests do not exceed: the quantile that order statistics bound.
+    """
+    return replace(
+        row,
+        throughput_rps=Reading(float(np.mean(records.batch_rates_rps(1)))),
+        success_rate=Reading(records.succeeded / records.sent) if records.sent else NOTHING_READ,
+        ttft_p99_s=_p99(records, "ttft"),
+        e2e_p99_s=_p99(records, "e2e"),
+        tpot_p99_s=_p99(records, "tpot"),
+        requests=records.sent,
+        records=None,
+        line=0,
+    )
+
+
+def _p99(records: RequestRecords, metric: str) -> Reading:
+    latencies = records.latencies_s(metric)
+    return Reading(float(np.quantile(latencies, 0.99, method="inverted_cdf"))) if len(latencies) else NOTHING_READ

@@ -1,0 +1,88 @@
+"""A certificate held against the truth: is what it promises so?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fleetsieve.allocation import TIE, Allocation, Engine, evaluate
+from fleetsieve.certificate import Certificate, Verdict
+from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
+from fleetsieve.envelope import Envelope
+from fleetsieve.errors import SolveFailed
+from fleetsieve.frontier import Frontier
+from fleetsieve.instance import CellKey, Instance, Measurement
+from fleetsieve.solving import Milp
+
+FAULTS = {
+    "slo": "a committed configuration truly violates its SLO",
+    "floor": "a floor is truly not met",
+    "regret": "the plan is truly worse than the best by more than epsilon",
+    "infeasible": "every floor can truly be met",
+}
+"""Ways in which a certificate is wrong; the first three are of certified-feasible."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`fault` is one of FAULTS, "" where the certificate is right or undecided.
+
+    `regret` is the largest stage regret of the plan (fractions), None where a committed configuration violates its SLO.
+    """
+
+    fault: str
+    regret: float | None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The whole true table: its bounds, which are points, and the best plan of the cells that truly meet their SLO."""
+
+    envelope: Envelope
+    best: Allocation
+
+    @classmethod
+    def of(cls, instance: Instance, table: Iterable[Measurement]) -> Truth:
+        """The truth of an instance; `table` holds one row a cell, taken as exact.
+
+        Raises:
+            SolveFailed: when the engine gives no best plan.
+        """
+        envelope = Envelope.of(instance, table)
+        best = engine_for(envelope).optimise(envelope.conservative).allocation
+        if best is None:
+            raise SolveFailed(f"{instance.name}: the whole table has no best plan", "an empty fleet always has one")
+        return cls(envelope, best)
+
+    def judge(self, certificate: Certificate) -> Judgement:
+        """Whether a certificate is right, and the true regret of its plan whatever its verdict."""
+        counts = certificate.conservative.replica_counts
+        if any(isinstance(key, CellKey) and not self.envelope[key].committable for key in counts):
+            return Judgement("slo" if certificate.verdict is Verdict.FEASIBLE else self._hopeless(certificate), None)
+        got = evaluate(self.envelope.conservative, counts)
+        regret = self._regret(got)
+        if certificate.verdict is not Verdict.FEASIBLE:
+            return Judgement(self._hopeless(certificate), regret)
+        short = any(
+            demand.floor is not None and own.fulfilment < demand.floor - TIE
+            for demand, own in zip(got.problem.classes, got.classes, strict=True)
+        )
+        return Judgement("floor" if short else "regret" if regret > certificate.epsilon + TIE else "", regret)
+
+    def _regret(self, got: Allocation) -> float:
+        total = got.problem.total_demand_rps
+        return max(
+            0.0,
+            got.shortfall - self.best.shortfall,
+            self.best.min_fulfilment - got.min_fulfilment,
+            (self.best.goodput_rps - got.goodput_rps) / total if total > 0.0 else 0.0,
+        )
+
+    def _hopeless(self, certificate: Certificate) -> str:
+        met = self.best.shortfall <= LEAST_PROVEN_SHORTFALL
+        return "infeasible" if certificate.verdict is Verdict.INFEASIBLE and met else ""
+
+
+def engine_for(envelope: Envelope) -> Engine:
+    """The frontier where it accepts every problem of the instance, else the MILP."""
+    return Frontier() if Frontier.accepts(Envelope.of(envelope.instance).optimistic) else Milp()
