@@ -7,7 +7,7 @@ so one new measurement, real or imagined, renews one class.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -132,6 +132,33 @@ class Envelope:
         arm = self.instance.cell_by_key[known.key].arm
         renewed = envelop(view, self.assumptions) if self._across_arms else _with_arm(own, view, arm, self.assumptions)
         return replace(self, classes={**self.classes, known.key.class_name: renewed})
+
+    def assuming(self, assumptions: tuple[Assumption, ...]) -> Envelope:
+        """The envelope of the same data under other assumptions."""
+        classes = {name: envelop(own.view, assumptions) for name, own in self.classes.items()}
+        return replace(self, classes=classes, assumptions=assumptions)
+
+    def hoped(self, keys: Collection[CellKey]) -> Envelope:
+        """The envelope if each of these cells met its SLO and had its upper capacity (cut at what its class demands)."""
+
+        def best(own: ClassEnvelope, b: CellBounds) -> CellBounds:
+            enough = own.view.workload.demand_rps / self.instance.fleet.max_utilisation
+            return replace(b, committable=True, capacity_rps=Interval.point(min(b.capacity_rps.hi, enough)))
+
+        return self._supposing(keys, best)
+
+    def without(self, keys: Collection[CellKey]) -> Envelope:
+        """The envelope if none of these cells could be used, except those that can be committed already."""
+        return self._supposing(keys, lambda _, b: b if b.committable else replace(b, possible=False))
+
+    def _supposing(
+        self, keys: Collection[CellKey], change: Callable[[ClassEnvelope, CellBounds], CellBounds]
+    ) -> Envelope:
+        classes = {
+            name: replace(own, bounds={key: change(own, b) if key in keys else b for key, b in own.bounds.items()})
+            for name, own in self.classes.items()
+        }
+        return replace(self, classes=classes)
 
     @cached_property
     def _across_arms(self) -> bool:

@@ -118,12 +118,29 @@ class Sieve:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing more to ask: a verdict was reached, no candidate is left, or the stop rule ended it."""
+        """Whether there is nothing more to ask: a verdict was reached, no candidate could settle it, or the stop rule ended it."""
         return self._exhausted or self.stopped is not None
 
     @property
     def _exhausted(self) -> bool:
-        return self.certificate.verdict is not Verdict.UNDECIDED or not self.candidates
+        return self.certificate.verdict is not Verdict.UNDECIDED or not self.candidates or self.futile
+
+    @cached_property
+    def futile(self) -> bool:
+        """Whether the verdict would stay undecided if every candidate turned out as well as its bounds allow, and if none served.
+
+        That happens when a cell straddles its SLO still and cannot be looked at again: what it might be worth keeps the gap open.
+        """
+        asked = set(self.candidates)
+        stuck = any(
+            b.possible and not b.committable and key not in asked and b.measured
+            for own in self.envelope.classes.values()
+            for key, b in own.bounds.items()
+        )
+        if not stuck:
+            return False
+        ends = (self.envelope.hoped(asked), self.envelope.without(asked))
+        return all(certify(end, self.engine).verdict is Verdict.UNDECIDED for end in ends)
 
     @cached_property
     def stopped(self) -> Stop | None:

@@ -1,13 +1,34 @@
 """Policies: which cell to measure next. One file each, one protocol, no state."""
 
 from fleetsieve.errors import UsageError
+from fleetsieve.policies.constrained_bo import ConstrainedBo
 from fleetsieve.policies.decision_gap import DecisionGap
+from fleetsieve.policies.grid import Grid
+from fleetsieve.policies.joint_uncertainty import JointUncertainty
+from fleetsieve.policies.paper import Paper
 from fleetsieve.policies.protocol import Choice, Policy, Situation
 from fleetsieve.policies.random import Random
+from fleetsieve.policies.shared_feature import SharedFeature
+from fleetsieve.policies.targeted import Targeted
+from fleetsieve.policies.voi import Voi
 
-__all__ = ["POLICIES", "Choice", "DecisionGap", "Policy", "Random", "Situation", "policy_named"]
+__all__ = ["POLICIES", "Choice", "DecisionGap", "Paper", "Policy", "Random", "Situation", "policy_named"]
 
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in (DecisionGap(), Random())}
+POLICIES: dict[str, Policy] = {
+    policy.name: policy
+    for policy in (
+        DecisionGap(),
+        Paper(),
+        Random(),
+        Grid(),
+        JointUncertainty(),
+        SharedFeature(),
+        Targeted(),
+        Voi(),
+        ConstrainedBo(),
+    )
+}
+"""Every policy under its name on the command line: ours, the paper's, and the paper's baselines."""
 
 
 def policy_named(name: str) -> Policy:

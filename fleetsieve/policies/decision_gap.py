@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 from fleetsieve.policies.lookahead import Lookahead
-from fleetsieve.policies.protocol import Choice, Situation
+from fleetsieve.policies.protocol import Choice, Situation, best
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,12 @@ class DecisionGap:
     def choose(self, situation: Situation) -> Choice:
         """The candidate with the greatest score; ties go to the cheaper, then to the first by name."""
         look = Lookahead(situation.envelope, situation.certificate.eta, situation.certificate.epsilon)
-        beliefs = {name: look.belief(name) for name in {key.class_name for key in situation.candidates}}
         now = look.gamma(look.parts)
         scores = {}
         for key in situation.candidates:
-            outcomes = beliefs[key.class_name].outcomes(situation.envelope[key], self.quantiles)
-            gain = math.fsum(
-                o.probability * (now - look.gamma(look.after(situation.envelope.with_known(o.known), key)))
-                for o in outcomes
-            )
+            gain = math.fsum(p * (now - look.gamma(parts)) for p, parts in look.outcomes(key, self.quantiles))
             scores[key] = gain / situation.cost_gpu_s[key] if situation.cost_gpu_s[key] > 0.0 else gain
-        key = min(situation.candidates, key=lambda k: (-_settled(scores[k]), situation.cost_gpu_s[k], k))
+        key = best(scores, situation.cost_gpu_s)
         share = scores[key] * situation.cost_gpu_s[key] / now if now > 0.0 else 0.0
         to_close = now / scores[key] if scores[key] > 0.0 else math.inf
         return Choice(key, f"expected to close {share:.0%} of what is open", scores, to_close)
-
-
-def _settled(score: float) -> float:
-    """A score to nine digits: what is below is noise of the order of summation, and must not break ties."""
-    return float(f"{score:.9g}")

@@ -8,18 +8,18 @@ one, and placement on nodes is ignored: that is a guess about usefulness, never 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from fleetsieve_models.problem import Configuration
+from fleetsieve_models.problem import STAGES, Configuration, FleetProblem, GpuPool, Name
 from numpy.typing import NDArray
 
 from fleetsieve.allocation import TIE
 from fleetsieve.belief import ClassBelief
 from fleetsieve.certificate.gap import Gap, frontier_gap
 from fleetsieve.envelope import ClassEnvelope, Envelope, class_configurations, class_demand
-from fleetsieve.frontier import Curve, curve
+from fleetsieve.frontier import Curve, Frontier, curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
 from fleetsieve.instance import ArmKey, CellKey
 
 
@@ -40,16 +40,28 @@ class Lookahead:
         self.envelope, self.eta, self.epsilon = envelope, eta, epsilon
         self._instance = envelope.instance
         self._gpus = envelope.instance.fleet.gpus
+        self._beliefs: dict[str, ClassBelief] = {}
         self._most = max(1, self._gpus - len(envelope.classes) + 1)
         self.parts: Mapping[str, Part] = {name: self._part(own) for name, own in envelope.classes.items()}
 
-    def belief(self, name: str) -> ClassBelief:
-        """The belief about one class, centred where an equal share of the GPUs would just serve its demand."""
+    def hint_rps(self, name: str) -> float:
+        """The capacity of one replica of a class with which an equal share of the GPUs would just serve its demand."""
         own = self.envelope.classes[name]
         share = self._gpus / len(self.envelope.classes)
         gpus = [cell.gpus for cells in own.view.arms.values() for cell in cells]
         hint = own.view.workload.demand_rps / share * (sum(gpus) / len(gpus))
-        return ClassBelief(own, hint if hint > 0.0 else 1.0)
+        return hint if hint > 0.0 else 1.0
+
+    def belief(self, name: str) -> ClassBelief:
+        """The belief about one class."""
+        if name not in self._beliefs:
+            self._beliefs[name] = ClassBelief(self.envelope.classes[name], self.hint_rps(name))
+        return self._beliefs[name]
+
+    def outcomes(self, key: CellKey, quantiles: Sequence[float]) -> Iterator[tuple[float, Mapping[str, Part]]]:
+        """What a look at a cell may lead to: probability and parts."""
+        for outcome in self.belief(key.class_name).outcomes(self.envelope[key], quantiles):
+            yield outcome.probability, self.after(self.envelope.with_known(outcome.known), key)
 
     def after(self, envelope: Envelope, key: CellKey) -> Mapping[str, Part]:
         """The parts when the class of `key` is as in `envelope`."""
@@ -62,6 +74,29 @@ class Lookahead:
     def certified(self, parts: Mapping[str, Part], gap: Gap, shortfall: float) -> bool:
         """Whether these parts certify feasibility: no open class, every floor met, every stage gap within ε."""
         return not any(p.open for p in parts.values()) and shortfall <= TIE and gap.largest <= self.epsilon
+
+    def total_gap(self, parts: Mapping[str, Part]) -> float:
+        """The sum of the stage gaps."""
+        gap, _ = self.gap(parts)
+        return gap.shortfall + gap.min_fulfilment + gap.goodput
+
+    def value(self, parts: Mapping[str, Part]) -> float:
+        """What the committed plan achieves under θ-: min fulfilment + goodput / Σλ - shortfall."""
+        low = [p.low for p in parts.values()]
+        shortfall = least_shortfall(low, self._gpus)
+        best = greatest_min_fulfilment(low, self._gpus, shortfall)
+        goodput = greatest_goodput(low, self._gpus, best - self.eta, shortfall)
+        total = math.fsum(c.demand.demand_rps for c in low)
+        return best + (goodput / total if total > 0.0 else 0.0) - shortfall
+
+    def choice(self, parts: Mapping[str, Part]) -> Mapping[Name, int]:
+        """The committed plan under θ-: replicas per configuration."""
+        low = [p.low for p in parts.values()]
+        pool = GpuPool("all", self._gpus)
+        demands = tuple(c.demand for c in low)
+        options = tuple(replace(q, pool=pool.name) for c in low for q in c.options.values())
+        plan = Frontier().optimise(FleetProblem(demands, options, (pool,)), STAGES[:3], eta=self.eta).allocation
+        return plan.replica_counts if plan is not None else {}
 
     def gamma(self, parts: Mapping[str, Part]) -> float:
         """Γ: 0 when certified, else the stage gaps + Σ_arms φ_a."""

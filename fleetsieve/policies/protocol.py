@@ -40,6 +40,14 @@ class Choice:
     to_close_gpu_s: float | None = None
 
 
+def best(scores: Mapping[CellKey, float], cost_gpu_s: Mapping[CellKey, float]) -> CellKey:
+    """The cell with the greatest score; ties go to the cheaper, then to the first by name.
+
+    Scores count to nine digits: what is below is noise of the order of summation, and must not break ties.
+    """
+    return min(scores, key=lambda key: (-float(f"{scores[key]:.9g}"), cost_gpu_s[key], key))
+
+
 class Policy(Protocol):
     """Chooses the next cell."""
 
