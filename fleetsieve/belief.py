@@ -2,7 +2,11 @@
 
 Per class and quantity a Bayesian linear regression on (1, log2 TP, log2 load) of the log of what was measured (capacity, and each
 tail relative to its limit). Its prior states what every serving engine shows: capacity rises with load and TP, tails rise with load
-and fall with TP; how much is learnt. Predictions are cut to the bounds that the envelope already proves.
+and fall with TP; how much is learnt. What it expects is cut to the bounds that the envelope already proves.
+
+Where a tool predicts the quantity, a second regression, of ln(measured / predicted), learns how the tool is biased. Which of the
+two is believed is decided by how probable each finds what was measured (its evidence); before any measurement it is the tool. So a
+wrong prediction is unlearnt within a few cells.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetsieve.envelope import CellBounds, ClassEnvelope, lacks
-from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, LoadKind, Status
+from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKind, Status
 from fleetsieve.interval import Interval
+from fleetsieve.prior import Predictions
 from fleetsieve.statistics import KnownCell, Spread, imagine
 
 Floats = NDArray[np.float64]
@@ -41,6 +46,23 @@ PRIORS: Mapping[str, Prior] = {
     "tpot": Prior((0.0, -0.4, 0.2), (1.0, 0.25, 0.12), 0.1),
 }
 
+BIASES: Mapping[str, Prior] = {
+    "capacity": Prior((0.0, 0.0, 0.0), (0.4, 0.15, 0.1), 0.1),
+    "ttft": Prior((0.0, 0.0, 0.0), (1.5, 0.3, 0.3), 0.4),
+    "e2e": Prior((0.0, 0.0, 0.0), (0.4, 0.15, 0.1), 0.12),
+    "tpot": Prior((0.0, 0.0, 0.0), (0.4, 0.15, 0.1), 0.1),
+}
+"""How far a tool's predictions may be off, in ln: tools predict means rather than tails, and TTFT worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Posterior mean and covariance of the three coefficients, and the deviation of a cell around the regression."""
+
+    mean: Floats
+    covariance: Floats
+    residual: float
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -53,15 +75,22 @@ class Outcome:
 class ClassBelief:
     """The belief about one class given its envelope."""
 
-    def __init__(self, own: ClassEnvelope, capacity_hint_rps: float) -> None:
-        """`capacity_hint_rps` > 0 centres the prior of capacity where nothing was measured."""
+    def __init__(self, own: ClassEnvelope, capacity_hint_rps: float, predicted: Predictions | None = None) -> None:
+        """`capacity_hint_rps` > 0 centres the prior of capacity where nothing was measured; `predicted` is what a tool says."""
         self._own = own
         cells = [cell for arm in own.view.arms.values() for cell in arm]
         self._tp = _middle([float(c.key.tp) for c in cells])
         self._load = _middle([c.offered for c in cells if c.offered])
         self._limits = {m: limit for m in TAIL_METRICS if (limit := own.view.workload.slo.limit_s(m)) is not None}
         self._hint = capacity_hint_rps
-        self._fits = {quantity: self._fit(quantity) for quantity in ("capacity", *self._limits)}
+        self._fits: dict[str, Fit] = {}
+        self._trusted: dict[str, tuple[Fit, Mapping[CellKey, float]]] = {}
+        for quantity in ("capacity", *self._limits):
+            measured = self._measured(cells, quantity)
+            self._fits[quantity] = self._fit(PRIORS[quantity], measured)
+            told = self._predicted(cells, quantity, predicted) if predicted else {}
+            if told and (fit := self._trust(quantity, measured, told)) is not None:
+                self._trusted[quantity] = fit, told
 
     def _features(self, cell: Cell) -> Floats:
         load = math.log2(cell.offered / self._load) if cell.offered else 0.0
@@ -70,28 +99,58 @@ class ClassBelief:
     def _scale(self, quantity: str) -> float:
         return self._hint if quantity == "capacity" else self._limits[quantity]
 
-    def _fit(self, quantity: str) -> tuple[Floats, Floats]:
-        """Posterior mean and covariance of the three coefficients."""
-        prior = PRIORS[quantity]
+    def _measured(self, cells: Sequence[Cell], quantity: str) -> list[tuple[Cell, float]]:
+        """The measured cells and ln(quantity / scale)."""
+        found = []
+        for cell in cells:
+            known = self._own.view.known.get(cell.key)
+            told = (known.capacity_rps if quantity == "capacity" else known.tail_s(quantity)) if known else None
+            if told is not None and told.lo > 0.0 and math.isfinite(told.hi):
+                found.append((cell, math.log(math.sqrt(told.lo * told.hi) / self._scale(quantity))))
+        return found
+
+    def _predicted(self, cells: Sequence[Cell], quantity: str, predicted: Predictions) -> dict[CellKey, float]:
+        """ln(prediction / scale) of the cells that have one."""
+        values = {c.key: predicted[c.key].value(quantity) for c in cells if c.key in predicted}
+        return {key: math.log(value / self._scale(quantity)) for key, value in values.items() if value is not None}
+
+    def _fit(self, prior: Prior, measured: Sequence[tuple[Cell, float]]) -> Fit:
+        """The regression given what was measured."""
         precision = np.diag(1.0 / np.square(prior.sd))
         weighted = precision @ np.array(prior.mean)
-        for arm in self._own.view.arms.values():
-            for cell in arm:
-                known = self._own.view.known.get(cell.key)
-                told = (known.capacity_rps if quantity == "capacity" else known.tail_s(quantity)) if known else None
-                if told is None or told.lo <= 0.0 or not math.isfinite(told.hi):
-                    continue
-                x, y = self._features(cell), math.log(math.sqrt(told.lo * told.hi) / self._scale(quantity))
-                precision += np.outer(x, x) / prior.residual**2
-                weighted += x * (y / prior.residual**2)
+        for cell, y in measured:
+            x = self._features(cell)
+            precision += np.outer(x, x) / prior.residual**2
+            weighted += x * (y / prior.residual**2)
         covariance: Floats = np.linalg.inv(precision).astype(np.float64)
-        return covariance @ weighted, covariance
+        return Fit(covariance @ weighted, covariance, prior.residual)
+
+    def _trust(
+        self, quantity: str, measured: Sequence[tuple[Cell, float]], told: Mapping[CellKey, float]
+    ) -> Fit | None:
+        """The regression on ln(measured / predicted); None when what was measured is less probable with it than without it."""
+        both = [(cell, y) for cell, y in measured if cell.key in told]
+        off = [(cell, y - told[cell.key]) for cell, y in both]
+        if both and self._evidence(BIASES[quantity], off) < self._evidence(PRIORS[quantity], both):
+            return None
+        return self._fit(BIASES[quantity], off)
+
+    def _evidence(self, prior: Prior, measured: Sequence[tuple[Cell, float]]) -> float:
+        """The log density of what was measured before it was, up to a constant that depends on the number of cells alone."""
+        features = np.array([self._features(cell) for cell, _ in measured])
+        distance = np.array([y for _, y in measured]) - features @ np.array(prior.mean)
+        covariance = (features * np.square(prior.sd)) @ features.T + prior.residual**2 * np.eye(len(measured))
+        _, logarithm = np.linalg.slogdet(covariance)
+        return -0.5 * float(logarithm + distance @ np.linalg.solve(covariance, distance))
 
     def predict(self, cell: Cell, quantity: str) -> tuple[float, float]:
         """Mean and standard deviation of ln(quantity / scale); the scale is the limit, or the capacity hint."""
-        mean, covariance = self._fits[quantity]
+        fit, told = self._trusted.get(quantity, (None, {}))
+        centre = told.get(cell.key)
+        if fit is None or centre is None:
+            fit, centre = self._fits[quantity], 0.0
         x = self._features(cell)
-        return float(x @ mean), math.sqrt(float(x @ covariance @ x) + PRIORS[quantity].residual ** 2)
+        return centre + float(x @ fit.mean), math.sqrt(float(x @ fit.covariance @ x) + fit.residual**2)
 
     def _tail(self, b: CellBounds, metric: str) -> tuple[float, float, float]:
         """Chance that the tail meets its limit, and its median (seconds) if it does and if it does not."""

@@ -23,6 +23,7 @@ from fleetsieve.envelope import Envelope, candidates, lacks
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
 from fleetsieve.policies import Choice, Policy, Situation
+from fleetsieve.prior import Predictions
 from fleetsieve.stopping import Stop, StopRule
 
 
@@ -47,6 +48,7 @@ class Sieve:
     `looks` limits how often a cell can be measured (a replayed table has so many rows of it); a key that is absent from a given
     mapping cannot be measured. None: no limit. `running` is the server that the last measurement left up, `spent_gpu_s` the
     GPU-seconds of the measurements that were told. `stop` may end the run before a verdict.
+    `prior` is what a tool predicts: policies may order the search by it, and no certificate sees it.
     """
 
     instance: Instance
@@ -58,6 +60,7 @@ class Sieve:
     running: Server | None = None
     spent_gpu_s: float = 0.0
     stop: StopRule | None = None
+    prior: Predictions | None = None
 
     @classmethod
     def start(
@@ -70,6 +73,7 @@ class Sieve:
         looks: Mapping[CellKey, int] | None = None,
         measurements: Iterable[Measurement] = (),
         stop: StopRule | None = None,
+        prior: Predictions | None = None,
     ) -> Sieve:
         """A run that begins with `measurements` (none by default); what they cost was spent before and does not count.
 
@@ -79,7 +83,7 @@ class Sieve:
         if seed < 0:
             raise UsageError(f"a seed of {seed} is below 0")
         allowed = MappingProxyType(dict(looks)) if looks is not None else None
-        told = cls(instance, policy, engine, seed, allowed, stop=stop).tell(*measurements)
+        told = cls(instance, policy, engine, seed, allowed, stop=stop, prior=prior).tell(*measurements)
         return replace(told, running=None, spent_gpu_s=0.0)
 
     @cached_property
@@ -154,7 +158,9 @@ class Sieve:
         costs = {
             key: cost_gpu_s(self.instance, self.instance.cell_by_key[key], self.running) for key in self.candidates
         }
-        return Situation(self.envelope, self.certificate, self.candidates, costs, len(self.measurements), self.seed)
+        return Situation(
+            self.envelope, self.certificate, self.candidates, costs, len(self.measurements), self.seed, self.prior
+        )
 
     @cached_property
     def _choice(self) -> Choice:

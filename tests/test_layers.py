@@ -16,6 +16,7 @@ STORY = """
     interval                what is known about a number
     records                 what each request of a look showed
     instance                what an operator states, what a measurement says
+    prior                   what a tool predicts of cells
     statistics              rows of one cell -> intervals
     assumptions             what is taken for granted of cells that were not measured
     envelope                bounds of every cell

@@ -3,15 +3,18 @@
 from fleetsieve.files.bundled import bundled_names, resolve
 from fleetsieve.files.csv_writing import measurement_header, measurement_row
 from fleetsieve.files.folder import Folder, read_instance, read_measurements
+from fleetsieve.files.predictions import PriorFile, read_predictions
 from fleetsieve.files.writing import replace_file, write_instance
 
 __all__ = [
     "Folder",
+    "PriorFile",
     "bundled_names",
     "measurement_header",
     "measurement_row",
     "read_instance",
     "read_measurements",
+    "read_predictions",
     "replace_file",
     "resolve",
     "write_instance",

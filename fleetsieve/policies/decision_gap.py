@@ -29,7 +29,8 @@ class DecisionGap:
 
     def choose(self, situation: Situation) -> Choice:
         """The candidate with the greatest score; ties go to the cheaper, then to the first by name."""
-        look = Lookahead(situation.envelope, situation.certificate.eta, situation.certificate.epsilon)
+        c = situation.certificate
+        look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.gamma(look.parts)
         scores = {}
         for key in situation.candidates:

@@ -21,6 +21,7 @@ from fleetsieve.certificate.gap import Gap, frontier_gap
 from fleetsieve.envelope import ClassEnvelope, Envelope, class_configurations, class_demand
 from fleetsieve.frontier import Curve, Frontier, curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
 from fleetsieve.instance import ArmKey, CellKey
+from fleetsieve.prior import Predictions
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Part:
 class Lookahead:
     """The parts of all classes now, and after one class has changed."""
 
-    def __init__(self, envelope: Envelope, eta: float, epsilon: float) -> None:
-        self.envelope, self.eta, self.epsilon = envelope, eta, epsilon
+    def __init__(self, envelope: Envelope, eta: float, epsilon: float, prior: Predictions | None = None) -> None:
+        self.envelope, self.eta, self.epsilon, self.prior = envelope, eta, epsilon, prior
         self._instance = envelope.instance
         self._gpus = envelope.instance.fleet.gpus
         self._beliefs: dict[str, ClassBelief] = {}
@@ -55,7 +56,7 @@ class Lookahead:
     def belief(self, name: str) -> ClassBelief:
         """The belief about one class."""
         if name not in self._beliefs:
-            self._beliefs[name] = ClassBelief(self.envelope.classes[name], self.hint_rps(name))
+            self._beliefs[name] = ClassBelief(self.envelope.classes[name], self.hint_rps(name), self.prior)
         return self._beliefs[name]
 
     def outcomes(self, key: CellKey, quantiles: Sequence[float]) -> Iterator[tuple[float, Mapping[str, Part]]]:

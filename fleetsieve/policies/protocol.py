@@ -9,6 +9,7 @@ from typing import Protocol
 from fleetsieve.certificate import Certificate
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import CellKey
+from fleetsieve.prior import Predictions
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Situation:
     """The state of the loop before a choice.
 
     `candidates` are the cells that may be asked, in the fixed order of names, never empty; `cost_gpu_s` what each is expected to
-    cost now, in GPU-seconds; `step` counts the measurements so far; `seed` is the run's.
+    cost now, in GPU-seconds; `step` counts the measurements so far; `seed` is the run's; `prior` what a tool predicts.
     """
 
     envelope: Envelope
@@ -25,6 +26,7 @@ class Situation:
     cost_gpu_s: Mapping[CellKey, float]
     step: int
     seed: int
+    prior: Predictions | None = None
 
 
 @dataclass(frozen=True)

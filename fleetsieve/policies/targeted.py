@@ -27,7 +27,8 @@ class Targeted:
 
     def choose(self, situation: Situation) -> Choice:
         """The candidate with the greatest chance; ties go to the cheaper, then to the first by name."""
-        look = Lookahead(situation.envelope, situation.certificate.eta, situation.certificate.epsilon)
+        c = situation.certificate
+        look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.choice(look.parts)
         scores = {
             key: math.fsum(p for p, parts in look.outcomes(key, self.quantiles) if _changed(look, parts, key, now))

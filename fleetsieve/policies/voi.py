@@ -22,7 +22,8 @@ class Voi:
 
     def choose(self, situation: Situation) -> Choice:
         """The candidate with the greatest expected improvement per GPU-second; ties go to the cheaper, then by name."""
-        look = Lookahead(situation.envelope, situation.certificate.eta, situation.certificate.epsilon)
+        c = situation.certificate
+        look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.value(look.parts)
         scores = {}
         for key in situation.candidates:
