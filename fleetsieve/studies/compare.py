@@ -1,0 +1,306 @@
+"""Policies compared on tables whose truth is known: what each spends until the certificate, and what its plan is worth on the way.
+
+The protocol is the paper's: the same start (nothing measured), candidates, sets, allocator and stop for every policy. A policy with
+a seed runs once per order; another one would make the same run each time, so it runs once. Every task follows from its instance,
+policy and seed alone: results are the same with any number of processes, and finished ones are never made again (`Store`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from fleetsieve.cost import grid_cost_gpu_s, row_cost_gpu_s, server_after
+from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.instance import CellKey, Instance, Measurement
+from fleetsieve.policies import policy_named
+from fleetsieve.probes import Replay
+from fleetsieve.sieve import Sieve
+from fleetsieve.studies.calibrate_judging import Truth, engine_for
+from fleetsieve.studies.clairvoyant import clairvoyant
+
+CLAIRVOYANT = "clairvoyant"
+"""The task that is no policy: the floor of an instance."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One instance with its whole table; `digest` tells it from others in stored results."""
+
+    name: str
+    instance: Instance
+    table: tuple[Measurement, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the runs depend on."""
+        return hashlib.sha256(repr((self.instance, self.table)).encode()).hexdigest()
+
+    @cached_property
+    def truth(self) -> Truth:
+        """What plans are held against: each cell at its first look."""
+        return Truth.of(self.instance, self.first_looks)
+
+    @cached_property
+    def first_looks(self) -> tuple[Measurement, ...]:
+        """The first look at each cell of the table."""
+        probe = Replay(self.table)
+        return tuple(probe.measure(key, 0) for key in sorted(probe.looks))
+
+    @cached_property
+    def grid_gpu_s(self) -> float:
+        """GPU-seconds of the full grid."""
+        known = {row.key for row in self.table}
+        return grid_cost_gpu_s(self.instance, [c for c in self.instance.cells if c.key in known and not c.excluded])
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a policy: GPU-seconds in all and per class, its verdict, how that is wrong ("" if it is not), its plan's regret.
+
+    `curve` holds (GPU-seconds spent, largest stage regret of the committed plan) at the start and after each step; `cells` what was
+    measured, in order.
+    """
+
+    policy: str
+    seed: int
+    spent_gpu_s: float
+    class_gpu_s: Mapping[str, float]
+    verdict: str
+    fault: str
+    regret: float
+    curve: tuple[tuple[float, float], ...]
+    cells: tuple[CellKey, ...]
+
+    def auc(self, grid_gpu_s: float) -> float:
+        """The mean regret over the GPU-seconds of the full grid: the area under the curve, divided by its width."""
+        ends = [spent for spent, _ in self.curve[1:]] + [max(grid_gpu_s, self.spent_gpu_s)]
+        area = sum(regret * (end - spent) for (spent, regret), end in zip(self.curve, ends, strict=True))
+        return area / ends[-1] if ends[-1] > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class FloorFound:
+    """The clairvoyant floor of an instance, in GPU-seconds."""
+
+    lower_gpu_s: float
+    upper_gpu_s: float
+    exact: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """A chunk of work: one policy on one case with these seeds; `policy` CLAIRVOYANT is the floor."""
+
+    case: int
+    policy: str
+    seeds: tuple[int, ...]
+
+
+SEEDS_PER_TASK = 10
+
+
+def run(case: Case, policy: str, seed: int) -> Run:
+    """One replay from nothing measured to its end."""
+    instance, probe = case.instance, Replay(case.table)
+    engine = engine_for(case.truth.envelope)
+    sieve = Sieve.start(instance, policy=policy_named(policy), engine=engine, seed=seed, looks=probe.looks)
+    curve = [(0.0, _regret(case, sieve))]
+    by_class = dict.fromkeys((c.name for c in instance.classes), 0.0)
+    running = None
+    while not sieve.finished:
+        asked = sieve.ask()
+        row = probe.measure(asked.key, asked.look)
+        by_class[row.key.class_name] += row_cost_gpu_s(instance, row, running)
+        running = server_after(instance, row)
+        sieve = sieve.tell(row)
+        curve.append((sieve.spent_gpu_s, _regret(case, sieve)))
+    judged = case.truth.judge(sieve.certificate)
+    cells = tuple(row.key for row in sieve.measurements)
+    verdict = str(sieve.certificate.verdict)
+    return Run(policy, seed, sieve.spent_gpu_s, by_class, verdict, judged.fault, curve[-1][1], tuple(curve), cells)
+
+
+def _regret(case: Case, sieve: Sieve) -> float:
+    """The largest stage regret of the committed plan; 1 where it commits what truly violates its SLO."""
+    regret = case.truth.judge(sieve.certificate).regret
+    return 1.0 if regret is None else regret
+
+
+def tasks(cases: Sequence[Case], policies: Sequence[str], orders: int, seed: int, *, floor: bool) -> list[Task]:
+    """All work of a comparison, in a fixed order.
+
+    Raises:
+        UsageError: when there is nothing to compare, a policy is not known, or a number is out of range.
+    """
+    if not cases or not policies or orders < 1 or seed < 0:
+        raise UsageError(
+            f"{len(cases)} instances, {len(policies)} policies, {orders} orders, seed {seed}: nothing to compare"
+        )
+    work = []
+    for place, _ in enumerate(cases):
+        for policy in policies:
+            seeds = tuple(range(seed, seed + orders)) if policy_named(policy).seeded else (seed,)
+            work += [Task(place, policy, seeds[i : i + SEEDS_PER_TASK]) for i in range(0, len(seeds), SEEDS_PER_TASK)]
+        if floor:
+            work.append(Task(place, CLAIRVOYANT, ()))
+    return work
+
+
+def _done(case: Case, task: Task, time_limit_s: float) -> list[dict[str, Any]]:
+    """The results of one task, as JSON values."""
+    if task.policy == CLAIRVOYANT:
+        start = run(case, "decision-gap", 0).cells
+        found = clairvoyant(
+            case.instance, case.table, engine=engine_for(case.truth.envelope), start=start, time_limit_s=time_limit_s
+        )
+        return [asdict(FloorFound(found.lower_gpu_s, found.upper_gpu_s, found.exact, found.reason))]
+    return [asdict(run(case, task.policy, seed)) for seed in task.seeds]
+
+
+class Store:
+    """Results by task; with a file, each finished task is a line of it, and a later comparison takes what is there."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Read what `path` holds already; a torn last line (of a kill) is left out.
+
+        Raises:
+            FleetSieveError: when the file cannot be read, or a line of it is no result.
+        """
+        self._path = path
+        self._known: dict[str, list[dict[str, Any]]] = {}
+        if path is None or not path.exists():
+            return
+        try:
+            text = path.read_text(encoding="utf-8")
+            whole = text[: text.rfind("\n") + 1]
+            for line in whole.splitlines():
+                entry = json.loads(line)
+                self._known[entry["task"]] = entry["results"]
+            if whole != text:
+                path.write_text(whole, encoding="utf-8")
+        except OSError as fault:
+            raise FleetSieveError(f"cannot read {path}: {fault.strerror or fault}") from fault
+        except (ValueError, KeyError, TypeError) as fault:
+            raise FleetSieveError(
+                f"{path} holds no results of a comparison: {fault}", "choose another --out"
+            ) from fault
+
+    def get(self, name: str) -> list[dict[str, Any]] | None:
+        """The results of a task; None when it was not done."""
+        return self._known.get(name)
+
+    def put(self, name: str, results: list[dict[str, Any]]) -> None:
+        """Keep the results of a task."""
+        self._known[name] = results
+        if self._path is not None:
+            try:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(
+                        json.dumps({"task": name, "results": results}, ensure_ascii=False, allow_nan=False) + "\n"
+                    )
+            except OSError as fault:
+                raise FleetSieveError(f"cannot write {self._path}: {fault.strerror or fault}") from fault
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was found on one case: the runs of each policy by seed, and the floor (None when it was not asked for)."""
+
+    case: Case
+    runs: Mapping[str, tuple[Run, ...]]
+    floor: FloorFound | None
+
+
+def compare(
+    cases: Sequence[Case],
+    policies: Sequence[str],
+    *,
+    orders: int = 200,
+    seed: int = 0,
+    jobs: int = 1,
+    floor: bool = True,
+    floor_limit_s: float = 60.0,
+    store: Store | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Results]:
+    """Run every policy on every case; `progress(done, total)` counts tasks.
+
+    Raises:
+        UsageError: see `tasks`.
+    """
+    store = store if store is not None else Store()
+    work = tasks(cases, policies, orders, seed, floor=floor)
+    names = [_name(cases[task.case], task, floor_limit_s) for task in work]
+    waiting = [(task, name) for task, name in zip(work, names, strict=True) if store.get(name) is None]
+    done = len(work) - len(waiting)
+    if progress is not None:
+        progress(done, len(work))
+    for name, results in _made(cases, waiting, jobs, floor_limit_s):
+        store.put(name, results)
+        done += 1
+        if progress is not None:
+            progress(done, len(work))
+    found: list[Results] = []
+    for place, case in enumerate(cases):
+        runs: dict[str, tuple[Run, ...]] = {}
+        bound = None
+        for task, name in zip(work, names, strict=True):
+            if task.case == place:
+                kept = store.get(name) or []
+                if task.policy == CLAIRVOYANT:
+                    bound = FloorFound(**{**kept[0], "upper_gpu_s": float(kept[0]["upper_gpu_s"])})
+                else:
+                    runs[task.policy] = (*runs.get(task.policy, ()), *map(_run_of, kept))
+        found.append(Results(case, runs, bound))
+    return found
+
+
+def _name(case: Case, task: Task, floor_limit_s: float) -> str:
+    limit = f" {floor_limit_s:g} s" if task.policy == CLAIRVOYANT else ""
+    return f"{case.digest} {task.policy} {task.seeds}{limit}"
+
+
+def _run_of(kept: Mapping[str, Any]) -> Run:
+    curve = tuple((spent, regret) for spent, regret in kept["curve"])
+    return Run(**{**kept, "curve": curve, "cells": tuple(CellKey(*key) for key in kept["cells"])})
+
+
+def _made(
+    cases: Sequence[Case], waiting: Iterable[tuple[Task, str]], jobs: int, limit_s: float
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    if jobs == 1:
+        for task, name in waiting:
+            yield name, _done(cases[task.case], task, limit_s)
+        return
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_share, initargs=(tuple(cases),)) as pool:
+        futures = {pool.submit(_work, task, limit_s): name for task, name in waiting}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_shared: list[Case] = []
+"""The cases of a worker process, sent once and not with every task."""
+
+
+def _share(cases: tuple[Case, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupted study ends its processes without a word of theirs
+    _shared[:] = cases
+
+
+def _work(task: Task, limit_s: float) -> list[dict[str, Any]]:
+    return _done(_shared[task.case], task, limit_s)
