@@ -26,6 +26,7 @@ STORY = """
     solving                 the fleet decision under HiGHS
     explanation sizing      why a floor cannot be met, and what would do
     cost belief             what a look costs, what it may show
+    decision_rules          rules without a certificate, to compare with
     policies                which cell next
     stopping                when going on does not pay
     sieve                   ask and tell

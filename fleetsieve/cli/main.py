@@ -28,6 +28,7 @@ COMMANDS = {
     "certify": "Check a stored certificate again from the files alone.",
     "run": "Measure what decides, one cell at a time, until the certificate fires.",
     "calibrate": "Count wrong certificates under measurement noise, on a table whose truth is known.",
+    "compare": "Compare policies on measured tables whose truth is known.",
     "simulate": "Make a simulated instance from a simulation.toml.",
     "doctor": "Examine whether this machine can solve.",
 }

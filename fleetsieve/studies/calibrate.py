@@ -9,6 +9,7 @@ processes.
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
@@ -198,7 +199,7 @@ def _outcomes(chosen: Sequence[Setting], tasks: Sequence[tuple[int, int]], jobs:
     if jobs == 1:
         yield from (chosen[place].run(trial) for place, trial in tasks)
         return
-    chunk = max(1, min(20, len(tasks) // (4 * jobs)))
+    chunk = max(1, min(5, len(tasks) // (4 * jobs)))
     context = get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_share, initargs=(tuple(chosen),)) as pool:
         yield from pool.map(_run, tasks, chunksize=chunk)
@@ -209,6 +210,7 @@ _shared: list[Setting] = []
 
 
 def _share(chosen: tuple[Setting, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupted study ends its processes without a word of theirs
     _shared[:] = chosen
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from fleetsieve_models.problem import Name
 
 from fleetsieve.allocation import TIE, Allocation, Engine, evaluate
 from fleetsieve.certificate import Certificate, Verdict
@@ -68,6 +70,10 @@ class Truth:
             for demand, own in zip(got.problem.classes, got.classes, strict=True)
         )
         return Judgement("floor" if short else "regret" if regret > certificate.epsilon + TIE else "", regret)
+
+    def regret(self, replicas: Mapping[Name, int]) -> float:
+        """The largest stage regret of a plan whose configurations truly meet their SLOs."""
+        return self._regret(evaluate(self.envelope.conservative, replicas))
 
     def _regret(self, got: Allocation) -> float:
         total = got.problem.total_demand_rps

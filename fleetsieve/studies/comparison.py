@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -151,13 +153,21 @@ def _policy(s: Summary) -> dict[str, Any]:
     }
 
 
+def csv_text(found: Sequence[Results]) -> str:
+    """One line a run, in the order of instances, policies and seeds, below a header."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_csv_rows(found))
+    return text.getvalue()
+
+
 CSV_COLUMNS = (
     "instance", "policy", "seed", "spent_gpu_s", "verdict", "fault", "regret", "regret_auc", "cells",
 )  # fmt: skip
 
 
-def csv_rows(found: Sequence[Results]) -> list[dict[str, object]]:
-    """One row a run, in the order of instances, policies and seeds."""
+def _csv_rows(found: Sequence[Results]) -> list[dict[str, object]]:
     return [
         {
             "instance": results.case.name,
