@@ -4,7 +4,8 @@ A killed run loses nothing that was measured. The order on disk is: the measured
 that stops anywhere has at most one row without its line, and at most one torn last line or row, which is cut off when the run is
 opened again. The loop is deterministic: the line that is missing is written as it would have been.
 
-    run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl, replay.csv (of a replay), certificate.json
+    run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl, replay.csv (of a replay),
+                 prior.csv (where a tool's predictions order the search), certificate.json
 
 The log's first line holds the SHA-256 of the files that stay as they are, and each step's line that of its measured row: a run
 whose files were edited is not resumed, for its steps would not be those of the files any more.
@@ -30,6 +31,7 @@ from fleetsieve.instance import Measurement
 
 STATED = ("instance.toml", "classes.csv", "cells.csv")
 MEASURED, HIDDEN, STEPS, CERTIFICATE = "measurements.csv", "replay.csv", "steps.jsonl", "certificate.json"
+PRIOR = "prior.csv"
 _LOCK, _MADE = "lock", "run"
 Line = dict[str, Any]
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
@@ -55,11 +57,14 @@ def json_line(line: Mapping[str, Any]) -> str:
     return json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(", ", ": ")) + "\n"
 
 
-def create(source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | None) -> None:
+def create(
+    source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | None, prior: Path | None = None
+) -> None:
     """Make a run folder at `out` from the instance folder `source`, all at once or not at all.
 
     `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat), with the digests of the files
-    added; `hidden` is the table of a replay. Nothing is measured in a new run. What a kill left of an earlier creation is removed.
+    added; `hidden` is the table of a replay, `prior` a file of predictions. Nothing is measured in a new run. What a kill left of
+    an earlier creation is removed.
 
     Raises:
         UsageError: when `out` exists and is not an empty folder, or another process is making it.
@@ -76,8 +81,10 @@ def create(source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | 
                 shutil.copyfile(source / name, made / name)
             if hidden is not None:
                 shutil.copyfile(hidden, made / HIDDEN)
+            if prior is not None:
+                shutil.copyfile(prior, made / PRIOR)
             (made / MEASURED).write_text(measurement_header() + "\n", encoding="utf-8", newline="")
-            line = {**start, "files": _digests(made, (*STATED, HIDDEN))}
+            line = {**start, "files": _digests(made, (*STATED, HIDDEN, PRIOR))}
             (made / STEPS).write_text(json_line(line), encoding="utf-8", newline="")
             for path in made.iterdir():
                 _sync(path)
@@ -127,7 +134,7 @@ def _remove_made(beside: Path) -> None:
     """Remove a half-made run; only the files that `create` writes are touched, and anything else makes this fail."""
     made = beside / _MADE
     if made.is_dir() and not made.is_symlink():
-        for name in (*STATED, HIDDEN, MEASURED, STEPS):
+        for name in (*STATED, HIDDEN, PRIOR, MEASURED, STEPS):
             (made / name).unlink(missing_ok=True)
         made.rmdir()
 
@@ -217,6 +224,13 @@ class Journal:
     def start(self) -> Line:
         """The first line: what the run was started with."""
         return self.lines[0]
+
+    @property
+    def prior_sha256(self) -> str | None:
+        """The digest of the predictions that the run was started with; None where it has none."""
+        files = self.start.get("files")
+        digest = files.get(PRIOR) if isinstance(files, dict) else None
+        return digest if isinstance(digest, str) else None
 
     def refuse_edited(self, measured: Sequence[Measurement]) -> None:
         """Refuse a run whose files are not those of its log any more; `measured` are the rows of its measurements.csv.

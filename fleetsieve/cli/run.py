@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,8 @@ class _Request:
 @click.option("--seed", type=int, metavar="N", help="Seed of the policy (default 0).")
 @click.option("--stop-when-unprofitable", "horizon_h", type=float, metavar="HOURS",
               help="Stop undecided when closing the gap costs more requests than it can bring in HOURS of deployment.")  # fmt: skip
+@click.option("--prior", type=click.Path(path_type=Path), metavar="FILE",
+              help="Predictions of any tool, a CSV like measurements.csv: they order the search and certify nothing.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
               help="The run folder to make (default: runs/NAME-POLICY-SEED).")  # fmt: skip
 @click.option("--resume", "resumed", is_flag=True, help="Go on with the run in --out, or in DIR when DIR is a run.")
@@ -57,6 +60,7 @@ def command(
     policy: str | None,
     seed: int | None,
     horizon_h: float | None,
+    prior: Path | None,
     out: Path | None,
     resumed: bool,
     as_json: bool,
@@ -86,7 +90,7 @@ def command(
             raise UsageError(
                 f"there is no run to resume at {out}", f"start one: fleetsieve run {folder} --replay --out {out}"
             )
-        _create(source, out, wanted, replay=replay)
+        _create(source, out, wanted, prior, replay=replay)
         if resumed:
             say(messages(), f"no run at {out}: starting one")
     with journals.Journal(out) as journal:
@@ -94,6 +98,9 @@ def command(
         asked = ((policy, stated.policy), (seed, stated.seed), (horizon_h, stated.horizon_h))
         if any(given is not None and given != began for given, began in asked):
             raise UsageError(f"{out} was started with {stated.options}", "resume it with these")
+        if prior is not None and _digest(prior) != journal.prior_sha256:
+            began = "no prior" if journal.prior_sha256 is None else f"another prior, which is its {journals.PRIOR}"
+            raise UsageError(f"{out} was started with {began}", "resume it without --prior: the run has what it needs")
         return _run(journal, stated, as_json=as_json, by_verdict=by_verdict)
 
 
@@ -107,10 +114,18 @@ def _stated(start: Mapping[str, Any]) -> _Request:
     return _Request(policy, began, horizon_h)
 
 
-def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
+def _digest(path: Path) -> str | None:
+    """SHA-256 of a file; None where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _create(source: Path, out: Path, wanted: _Request, prior: Path | None, *, replay: bool) -> None:
     """Make the run folder, after every check that could refuse it."""
     from fleetsieve import __version__, journal
-    from fleetsieve.files import read_instance, read_measurements
+    from fleetsieve.files import read_instance, read_measurements, read_predictions
     from fleetsieve.presentation.terminal import tell_suspicions
 
     if not replay:
@@ -126,6 +141,8 @@ def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
         raise UsageError(f"{source} has no {journal.MEASURED} to replay")
     if table.name == journal.HIDDEN:
         read_measurements(table, read.instance)
+    if prior is not None:
+        tell_suspicions(read_predictions(prior, read.instance).suspicions)
     from fleetsieve.solving import ready
 
     ready()
@@ -133,7 +150,7 @@ def _create(source: Path, out: Path, wanted: _Request, *, replay: bool) -> None:
              "policy": wanted.policy, "seed": wanted.seed}  # fmt: skip
     if wanted.horizon_h is not None:
         start[HORIZON] = wanted.horizon_h
-    journal.create(source, out, start, hidden=table)
+    journal.create(source, out, start, hidden=table, prior=prior)
 
 
 def _measured_before(rows: Sequence[Measurement]) -> str:
@@ -148,8 +165,8 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
     from fleetsieve.certificate import gap_document, plan_document
     from fleetsieve.cost import grid_cost_gpu_s
     from fleetsieve.explanation import why_infeasible
-    from fleetsieve.files import read_instance, read_measurements
-    from fleetsieve.journal import HIDDEN
+    from fleetsieve.files import read_instance, read_measurements, read_predictions
+    from fleetsieve.journal import HIDDEN, PRIOR
     from fleetsieve.policies import policy_named
     from fleetsieve.presentation.plans import show_certificate
     from fleetsieve.presentation.steps import cost_line, show_start, show_step
@@ -176,6 +193,7 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
             f"warning: cells without a row in the table are left out: {len(missing)} of them, {missing[0]} first",
             "yellow",
         )
+    prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     sieve = Sieve.start(
         read.instance,
         policy=policy_named(stated.policy),
@@ -183,6 +201,7 @@ def _run(journal: Any, stated: _Request, *, as_json: bool, by_verdict: bool) -> 
         seed=stated.seed,
         looks=probe.looks,
         stop=UnprofitableWithin(stated.horizon_h) if stated.horizon_h is not None else None,
+        prior=prior,
     )
     cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in probe.looks]
     grid = grid_cost_gpu_s(read.instance, cells)
