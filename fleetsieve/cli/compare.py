@@ -123,7 +123,7 @@ def _store(out: Path | None, resume: bool) -> Store:
 
 
 def _write(path: Path, text: str) -> None:
-    from fleetsieve.files.writing import replace_file
+    from fleetsieve.files import replace_file
 
     try:
         replace_file(path, text)

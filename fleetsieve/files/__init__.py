@@ -4,18 +4,24 @@ from fleetsieve.files.bundled import bundled_names, resolve
 from fleetsieve.files.csv_writing import measurement_header, measurement_row
 from fleetsieve.files.folder import Folder, read_instance, read_measurements
 from fleetsieve.files.predictions import PriorFile, read_predictions
-from fleetsieve.files.writing import replace_file, write_instance
+from fleetsieve.files.records import RequestRow, read_records, record_name, write_records
+from fleetsieve.files.replacing import replace_file
+from fleetsieve.files.writing import write_instance
 
 __all__ = [
     "Folder",
     "PriorFile",
+    "RequestRow",
     "bundled_names",
     "measurement_header",
     "measurement_row",
     "read_instance",
     "read_measurements",
     "read_predictions",
+    "read_records",
+    "record_name",
     "replace_file",
     "resolve",
     "write_instance",
+    "write_records",
 ]

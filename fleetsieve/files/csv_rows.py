@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -27,7 +29,7 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
-    """The bytes of a text file in UTF-8 (with or without a byte-order mark); None, with the fault, when it is not one."""
+    """The bytes of a text file in UTF-8 (with or without a byte-order mark), or None with the fault; a .gz is unpacked."""
     try:
         # A pipe or device would be waited for: it is refused before it is opened.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -44,6 +46,12 @@ def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
     except OSError as error:
         faults.add(0, "", "unreadable file", f"the file cannot be read: {error.strerror or error}")
         return None
+    if path.suffix == ".gz":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            faults.add(0, "", "gzip", f"the file is no whole gzip file ({error}); pack it with gzip again")
+            return None
     remedy = "save it as UTF-8"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         faults.add(1, "", "encoding", f"the file is UTF-16; {remedy}")

@@ -12,6 +12,7 @@ from fleetsieve.files.cells import read_cells
 from fleetsieve.files.classes import ClassesFile, read_classes
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.measurements import Known, read_rows
+from fleetsieve.files.records import attach_records
 from fleetsieve.files.settings import Settings, read_settings
 from fleetsieve.instance import Cell, Instance, Measurement, Pool
 
@@ -34,10 +35,11 @@ class Folder:
 def read_instance(path: str | Path) -> Folder:
     """The instance in the folder `path`, or the bundled instance of that name, with its measurements.
 
-    The folder holds instance.toml, classes.csv, cells.csv and, when something was measured, measurements.csv.
+    The folder holds instance.toml, classes.csv, cells.csv and, when something was measured, measurements.csv, with the requests
+    of its looks in records/ where they were kept.
 
     Raises:
-        InputError: with every fault of all four files, each with its file, line, column, value and remedy.
+        InputError: with every fault of all its files, each with its file, line, column, value and remedy.
         UsageError: when `path` is neither a folder nor the name of a bundled instance.
     """
     folder = resolve(path)
@@ -51,6 +53,8 @@ def read_instance(path: str | Path) -> Folder:
         message = f"class {full!r} has a blank around its name, which cells.csv writes without; write {name!r}"
         lists[CLASSES].add((classes.lines or {})[full], "class", "blank around a name", message)
     measurements: tuple[Measurement, ...] = ()
+    record_errors: tuple[Fault, ...] = ()
+    record_suspicions: tuple[Fault, ...] = ()
     if os.path.lexists(folder / MEASUREMENTS):  # a link that leads nowhere does not mean that nothing was measured
         known = Known(
             cell_keys=cells.keys if cells.complete else None,
@@ -59,28 +63,35 @@ def read_instance(path: str | Path) -> Folder:
         )
         fit = not lists[CLASSES].errors
         by_name = {c.name: c for c in classes.classes} if fit else {}
-        measurements = read_rows(folder / MEASUREMENTS, known, cells.cells if fit else (), by_name, lists[MEASUREMENTS])
-    errors = [fault for faults in lists.values() for fault in faults.errors]
+        measured = folder / MEASUREMENTS
+        measurements = read_rows(measured, known, cells.cells if fit else (), by_name, lists[MEASUREMENTS])
+        if cells.complete:
+            measurements, record_errors, record_suspicions = attach_records(
+                measured, measurements, cells.keys, lists[MEASUREMENTS]
+            )
+    errors = [*(fault for faults in lists.values() for fault in faults.errors), *record_errors]
     if errors:
         raise InputError(errors)
-    suspicions = tuple(fault for faults in lists.values() for fault in faults.suspicions)
+    suspicions = (*(fault for faults in lists.values() for fault in faults.suspicions), *record_suspicions)
     return Folder(_instance(settings, classes, cells.cells), measurements, suspicions, folder)
 
 
 def read_measurements(path: str | Path, instance: Instance) -> tuple[Measurement, ...]:
     """The measurements in the file `path`, which has the format of measurements.csv, in the order of its rows.
 
-    A run's hidden replay.csv is such a file. Every row must be of a cell of `instance`; a header alone is no measurement.
+    A run's hidden replay.csv is such a file. Every row must be of a cell of `instance`; a header alone is no measurement. The
+    requests of its looks are read from records/ beside it, where that is there.
 
     Raises:
-        InputError: with every fault of the file.
+        InputError: with every fault of the file and of those in records/.
     """
     faults = FaultList(str(path))
     pools = {pool.name: pool for pool in instance.fleet.pools}
     known = Known(tuple(cell.key for cell in instance.cells), instance.class_by_name, pools)
     measurements = read_rows(Path(path), known, instance.cells, instance.class_by_name, faults)
-    if faults.errors:
-        raise InputError(faults.errors)
+    measurements, record_errors, _ = attach_records(Path(path), measurements, instance.cell_by_key, faults)
+    if faults.errors or record_errors:
+        raise InputError([*faults.errors, *record_errors])
     return measurements
 
 

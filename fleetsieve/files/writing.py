@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from fleetsieve.files.csv_writing import cells_text, classes_text, measurements_text
 from fleetsieve.files.folder import CELLS, CLASSES, INSTANCE, MEASUREMENTS
+from fleetsieve.files.replacing import replace_file
 from fleetsieve.files.toml_writing import instance_text
 from fleetsieve.instance import Instance, Measurement
 
@@ -32,20 +32,3 @@ def write_instance(path: str | Path, instance: Instance, measurements: Iterable[
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         replace_file(folder / name, text)
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Make `text` (in UTF-8) the content of `path` in one step, on the disk before this returns.
-
-    Raises:
-        OSError: when it cannot be written; the file keeps its content.
-    """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

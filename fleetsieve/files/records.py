@@ -1,0 +1,225 @@
+"""A records/ folder: what every request of a look showed, one gzipped CSV file a look, written once and never rewritten."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import math
+import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from itertools import chain, repeat
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from fleetsieve.errors import Fault, UsageError
+from fleetsieve.files.faults import FaultList
+from fleetsieve.files.replacing import replace_bytes
+from fleetsieve.files.schema import NON_NEGATIVE, Column, Kind, Range, number_text
+from fleetsieve.files.table import Table, read_table
+from fleetsieve.instance import DEFAULT_POOL, CellKey, Measurement
+
+if TYPE_CHECKING:
+    from fleetsieve.records import RequestRecords
+
+RECORDS = "records"
+SUFFIX = ".csv.gz"
+STATUSES = ("ok", "failed", "rejected", "timeout", "missing")
+"""How a request ended. All but "ok" count against success; a "missing" one was due and not sent, or was never heard of again."""
+
+LONGEST_STEM = 180
+"""Characters of a file name before the seed: beyond them the rest is a digest (file systems take 255 bytes)."""
+
+_MOMENT = Range(-1e9, 1e9)
+_ROUNDING_S = 1e-6
+COLUMNS = (
+    Column("sent_at_s", Kind.NUMBER, required=True, range=_MOMENT, unit="seconds since the start of the window"),
+    Column("scheduled_at_s", Kind.NUMBER, range=_MOMENT, unit="seconds since the start of the window"),
+    Column("input_tokens", Kind.INTEGER, range=NON_NEGATIVE, unit="tokens"),
+    Column("output_tokens", Kind.INTEGER, range=NON_NEGATIVE, unit="tokens"),
+    Column("ttft_s", Kind.NUMBER, range=NON_NEGATIVE, unit="seconds"),
+    Column("e2e_s", Kind.NUMBER, range=NON_NEGATIVE, unit="seconds", header=True),
+    Column("status", Kind.CHOICE, required=True, choices=STATUSES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """One request, as a load generator saw it; None where there is no value.
+
+    Moments are seconds since the start of the measurement window, negative in the warm-up; `sent_at_s` of a request that was
+    not sent is the moment when it was due. `ttft_s` and `e2e_s` count from `sent_at_s`; `status` is one of STATUSES.
+    """
+
+    sent_at_s: float
+    scheduled_at_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    ttft_s: float | None = None
+    e2e_s: float | None = None
+    status: str = "ok"
+
+
+def record_name(key: CellKey, seed: int) -> str:
+    """The file name of the look `seed` at a cell: safe for any text in the key, and no two looks share one.
+
+    >>> record_name(CellKey("chat", 2, "c16"), 0), record_name(CellKey("a-b/c", 4, "r2.5", "h200"), 3)
+    ('chat-tp2-c16-seed0.csv.gz', 'a%2Db%2Fc-tp4-r2.5-pool-h200-seed3.csv.gz')
+    """
+    return f"{_stem(key)}-seed{seed}{SUFFIX}"
+
+
+def _stem(key: CellKey) -> str:
+    # A hyphen inside a part is escaped: those that are left separate the parts, so different keys give different names.
+    # So is a leading dot, which would hide the file.
+    name, load, pool = (quote(part, safe="").replace("-", "%2D") for part in (key.class_name, key.load, key.pool))
+    stem = f"{name}-tp{key.tp}-{load}" + (f"-pool-{pool}" if key.pool != DEFAULT_POOL else "")
+    stem = f"%2E{stem[1:]}" if stem[0] == "." else stem
+    if len(stem) <= LONGEST_STEM:
+        return stem
+    return f"{stem[: LONGEST_STEM - 65]}-{hashlib.sha256(stem.encode()).hexdigest()}"
+
+
+def write_records(folder: str | Path, key: CellKey, seed: int, requests: Iterable[RequestRow]) -> Path:
+    """Write the requests of one look to its file in `folder`/records and give the file's path; equal requests give equal bytes.
+
+    A file that is there with these very bytes is left as it is: a look that was interrupted may be written again.
+
+    Raises:
+        UsageError: when the file is there with other requests, or a status is unknown.
+        OSError: when it cannot be written.
+    """
+    rows = tuple(requests)
+    if unknown := sorted({row.status for row in rows} - set(STATUSES)):
+        raise UsageError(f"a request's status is {unknown[0]!r}", f"it is one of {', '.join(STATUSES)}")
+    data = _packed(rows)
+    path = Path(folder) / RECORDS / record_name(key, seed)
+    if path.exists():
+        if path.read_bytes() != data:
+            raise UsageError(f"{path} holds other requests already", "raw records are never rewritten: take a new seed")
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_bytes(path, data)
+    return path
+
+
+def _packed(rows: Sequence[RequestRow]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in fields(RequestRow))
+    writer.writerows(map(astuple, rows))  # None is an empty field, and a float is written to its last digit
+    return gzip.compress(text.getvalue().encode(), mtime=0)
+
+
+def read_records(path: str | Path, window_s: float, faults: FaultList) -> RequestRecords | None:
+    """The requests in one file of a records/ folder, for a window of `window_s` seconds; None, with the faults, when it has any.
+
+    TPOT is (e2e - ttft) / (output tokens - 1), as in vLLM, and absent for fewer than two output tokens.
+    """
+    import numpy as np
+
+    from fleetsieve.records import RequestRecords
+
+    table = read_table(Path(path), COLUMNS, faults)
+    if table is None or faults.errors:
+        return None
+    if not len(table):
+        faults.add(0, "", "no requests", "the file holds no request; remove it, or write what was sent")
+        return None
+    ok = np.array([status == "ok" for status in table.text["status"]], dtype=bool)
+    _check(table, ok, window_s, faults)
+    if faults.errors:
+        return None
+    sent, ttft, e2e, tokens = (table.numbers[name] for name in ("sent_at_s", "ttft_s", "e2e_s", "output_tokens"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tpot = np.where(tokens >= 2.0, (e2e - ttft) / (tokens - 1.0), math.nan)
+    absent = np.full(len(table), math.nan)
+    return RequestRecords(
+        sent, np.where(ok, ttft, absent), np.where(ok, e2e, absent), np.where(ok, tpot, absent), ok, window_s
+    )
+
+
+def _check(table: Table, ok: object, window_s: float, faults: FaultList) -> None:
+    """What can only be told of several fields of a row, or of all rows."""
+    import numpy as np
+
+    good = np.asarray(ok, dtype=bool)
+    sent, ttft, e2e = (table.numbers[name] for name in ("sent_at_s", "ttft_s", "e2e_s"))
+    # A tail over those requests alone that tell their value would be too short: all that succeeded tell it, or none does.
+    partly = good & np.isnan(ttft) if not np.isnan(ttft[good]).all() else np.zeros(len(table), dtype=bool)
+    late = sent > window_s + _ROUNDING_S
+    crossed = good & (ttft > e2e + _ROUNDING_S)
+    for column, wrong, message in (
+        ("e2e_s", good & np.isnan(e2e), "e2e_s is empty, and the request is ok; write its seconds"),
+        ("ttft_s", partly, "ttft_s is empty here, and other ok requests have one; write it for all or none"),
+    ):
+        faults.add_all(column, "empty field", table.lines[wrong].tolist(), repeat(message))
+    faults.add_all(
+        "sent_at_s",
+        "after the window",
+        table.lines[late].tolist(),
+        (
+            f"{number_text(moment)} s is after the end of the window of {number_text(window_s)} s; leave the request out, "
+            "or correct window_s in measurements.csv"
+            for moment in sent[late].tolist()
+        ),
+    )
+    faults.add_all(
+        "ttft_s",
+        "above e2e_s",
+        table.lines[crossed].tolist(),
+        (
+            f"{number_text(first)} is above e2e_s {number_text(whole)}; the first token comes before the last"
+            for first, whole in zip(ttft[crossed].tolist(), e2e[crossed].tolist(), strict=True)
+        ),
+    )
+
+
+def attach_records(
+    measured: Path, rows: Sequence[Measurement], cell_keys: Collection[CellKey], faults: FaultList
+) -> tuple[tuple[Measurement, ...], tuple[Fault, ...], tuple[Fault, ...]]:
+    """The rows of the file `measured`, each with its requests where the folder beside it, records/, has them.
+
+    Gives the rows, the errors and the suspicions of the files in that folder; a row that lacks what its records need is a fault
+    in `faults`, those of `measured`. A file of a look that has no row (yet) is passed over; one of no cell is suspicious.
+    """
+    folder = measured.parent / RECORDS
+    if not folder.is_dir():
+        return tuple(rows), (), ()
+    names = {name for name in os.listdir(folder) if not name.startswith(".")}
+    attached, lists = [], []
+    for row in rows:
+        name = record_name(row.key, row.seed)
+        if name not in names:
+            attached.append(row)
+            continue
+        if not row.window_s:
+            message = f"window_s is needed, for {RECORDS}/{name} holds the look's requests; write its seconds"
+            faults.add(row.line, "window_s", "no window_s", message)
+            continue
+        own = FaultList(str(folder / name))
+        lists.append(own)
+        records = read_records(folder / name, row.window_s, own)
+        if records is not None and row.requests is not None and row.requests != records.sent:
+            message = f"{measured.name} says {row.requests:,} requests in line {row.line}; {records.sent:,} are here"
+            own.suspect(0, "", "other number of requests", message)
+        attached.append(replace(row, records=records))
+    strays = _strays(folder, names, cell_keys)
+    errors = chain.from_iterable(own.errors for own in lists)
+    return tuple(attached), tuple(errors), (*chain.from_iterable(own.suspicions for own in lists), *strays)
+
+
+def _strays(folder: Path, names: Collection[str], cell_keys: Collection[CellKey]) -> tuple[Fault, ...]:
+    """Files whose name is that of no look at a cell, which nobody would read."""
+    stems = {_stem(key) for key in cell_keys}
+    found: list[Fault] = []
+    for name in sorted(names):
+        stem, _, seed = name.removesuffix(SUFFIX).rpartition("-seed")
+        if not name.endswith(SUFFIX) or stem not in stems or not seed.isdecimal():
+            faults = FaultList(str(folder / name))
+            faults.suspect(0, "", "no look", "the name is that of no look at a cell, such as chat-tp2-c16-seed0.csv.gz")
+            found += faults.suspicions
+    return tuple(found)

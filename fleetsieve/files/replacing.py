@@ -1,0 +1,32 @@
+"""Files that are replaced in one step: a reader sees the old content or the new one, never half of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Make `text` (in UTF-8) the content of `path` in one step, on the disk before this returns.
+
+    Raises:
+        OSError: when it cannot be written; the file keeps its content.
+    """
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: Path, data: bytes) -> None:
+    """Make `data` the content of `path`, as `replace_file`.
+
+    Raises:
+        OSError: when it cannot be written; the file keeps its content.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
