@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 
-from fleetsieve.files import write_instance
+from fleetsieve.files import record_name, write_instance
 from fleetsieve.simulator.measuring import simulate_cell
 from fleetsieve.simulator.spec import SPEC_NAME, read_spec
 
@@ -23,7 +22,7 @@ def simulate(
     """Simulate every cell of a spec and write the instance folder `out_dir` with its measurements.
 
     `spec_path` is a simulation.toml or a folder that holds one; a copy of it goes to `out_dir`, so that the folder says
-    how it was made. With `records`, the measured requests of each run go to records/CLASS-tpN-LOAD-seedK.csv.gz.
+    how it was made. With `records`, the requests of each run go to records/CLASS-tpN-LOAD-seedK.csv.gz.
     `progress(done, total)` is called after each run. The same spec gives the same bytes.
 
     Raises:
@@ -43,8 +42,7 @@ def simulate(
         if records and run.served is not None:
             folder = out / RECORDS_FOLDER
             folder.mkdir(exist_ok=True)
-            name = f"{quote(key.class_name, safe='')}-tp{key.tp}-{key.load}-seed{repeat}.csv.gz"
-            (folder / name).write_bytes(run.records_csv_gz())
+            (folder / record_name(key, repeat)).write_bytes(run.records_csv_gz())
         if progress is not None:
             progress(done, len(jobs))
     write_instance(out, instance, measurements)

@@ -45,7 +45,15 @@ class CellRun:
     window_start_s: float
 
     def records(self) -> list[tuple[float, int, int, float | None, float | None, str]]:
-        """The measured requests under RECORD_COLUMNS; `sent_at_s` from the start of the window, None for no value."""
+        """The requests under RECORD_COLUMNS, those of the warm-up that ended well in the window first; None for no value.
+
+        `sent_at_s` counts from the start of the window. Without the warm-up's the first completions of the window would lack.
+        """
+        carried_over = [
+            r
+            for r in (self.served.requests if self.served is not None else ())
+            if r.sent_s < self.window_start_s and r.status == "ok" and (r.ended_s or 0.0) >= self.window_start_s
+        ]
         return [
             (
                 round(r.sent_s - self.window_start_s, DECIMALS),
@@ -55,7 +63,7 @@ class CellRun:
                 _since(r, r.ended_s) if r.status == "ok" else None,
                 r.status,
             )
-            for r in self.requests
+            for r in (*carried_over, *self.requests)
         ]
 
     def records_csv_gz(self) -> bytes:
