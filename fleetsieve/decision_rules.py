@@ -42,12 +42,13 @@ def capacity_only(instance: Instance, rows: Sequence[Measurement], engine: Engin
 
 
 def sparse(instance: Instance, rows: Sequence[Measurement], engine: Engine) -> Decided:
-    """One probe per arm; each class keeps the TP that is best alone."""
+    """One probe per arm, in the middle of what can be probed of it; each class keeps the TP that is best alone."""
     table = {row.key: row for row in rows}
     probes, kept = [], []
     for workload in instance.classes:
-        own = [_middle(cells) for arm, cells in instance.arms.items() if arm.class_name == workload.name]
-        own = [cell for cell in own if cell.key in table and not cell.excluded]
+        ladders = (cells for arm, cells in instance.arms.items() if arm.class_name == workload.name)
+        open_to = ([cell for cell in cells if cell.key in table and not cell.excluded] for cells in ladders)
+        own = [_middle(cells) for cells in open_to if cells]
         probes += own
         envelope = Envelope.of(instance, [table[cell.key] for cell in own])
         usable = [cell for cell in own if envelope[cell.key].committable]
