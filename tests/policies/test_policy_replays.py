@@ -1,0 +1,158 @@
+"""Every policy ends every replay with the same verdict as the others, and no plan is worse than promised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from policies.replaying import exact_table, replayed
+from strategies import Situation, situations
+
+from fleetsieve.certificate import Verdict
+from fleetsieve.files import read_instance
+from fleetsieve.instance import (
+    Cell,
+    CellKey,
+    CertificateSettings,
+    Fleet,
+    Instance,
+    LoadKind,
+    Measurement,
+    Pool,
+    Reading,
+    Slo,
+    Status,
+    WorkloadClass,
+)
+from fleetsieve.policies import POLICIES
+from fleetsieve.studies.calibrate_judging import Truth
+
+GRID = "sim-chat-code-16gpu"
+NAMES = (
+    "decision-gap", "paper", "random", "grid", "joint-uncertainty", "shared-feature", "targeted", "voi", "constrained-bo",
+)  # fmt: skip
+
+
+def test_the_names_are_those_of_the_design_and_only_random_has_a_seed() -> None:
+    assert tuple(POLICIES) == NAMES
+    assert [name for name, policy in POLICIES.items() if policy.seeded] == ["random"]
+    assert all(policy.name == name for name, policy in POLICIES.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bundled_grid_is_certified_right(name: str) -> None:
+    read = read_instance(GRID)
+    sieve = replayed(read.instance, read.measurements, name)
+    judged = Truth.of(read.instance, read.measurements).judge(sieve.certificate)
+    assert (sieve.certificate.verdict, judged.fault) == (Verdict.FEASIBLE, "")
+    assert judged.regret <= sieve.certificate.epsilon
+
+
+@settings(max_examples=15)
+@given(situations(known=1.0, width=0.0))
+def test_all_policies_reach_the_verdict_of_the_truth(drawn: Situation) -> None:
+    instance, table = drawn.instance, exact_table(drawn)
+    truth = Truth.of(instance, table)
+    verdicts = set()
+    for name in NAMES:
+        found = replayed(instance, table, name).certificate
+        judged = truth.judge(found)
+        verdicts.add(found.verdict)
+        assert judged.fault == "", name
+        assert found.verdict is Verdict.INFEASIBLE or judged.regret <= found.epsilon + 1e-9, name
+    assert len(verdicts) == 1
+    assert Verdict.UNDECIDED not in verdicts
+
+
+def cell(name: str, tp: int, load: str, offered: float | None = None, pool: str = "default") -> Cell:
+    return Cell(CellKey(name, tp, load, pool), tp, LoadKind.CONCURRENCY, offered)
+
+
+def looked(where: Cell, rate: float, ttft_s: float = 0.5, seed: int = 0) -> Measurement:
+    return Measurement(where.key, seed, throughput_rps=Reading(rate), ttft_p99_s=Reading(ttft_s))
+
+
+def fleet(classes: list[WorkloadClass], rows: list[Measurement], cells: list[Cell], *pools: Pool):
+    certificate = CertificateSettings(0.05)
+    return Instance(
+        "small", Fleet(pools or (Pool("default", 8),)), tuple(classes), tuple(cells), certificate=certificate
+    ), rows
+
+
+CHAT = WorkloadClass("chat", 6.0, Slo(1.0))
+CODE = WorkloadClass("code", 4.0, Slo(1.0))
+LADDER = [cell("chat", tp, f"c{n}", float(n)) for tp in (1, 2, 4) for n in (4, 8)]
+LADDER_ROWS = [looked(c, 0.2 * c.offered**0.8 * c.gpus**0.9, 0.15 * c.offered / c.gpus) for c in LADDER]
+UNNAMED = [cell("code", tp, "peak") for tp in (1, 2)]
+UNNAMED_ROWS = [looked(UNNAMED[0], 0.7), looked(UNNAMED[1], 1.7)]
+FAR = [replace(c, key=c.key._replace(pool="far")) for c in LADDER]
+FAR_ROWS = [replace(r, key=r.key._replace(pool="far")) for r in LADDER_ROWS]
+EDGES = {
+    "one cell": fleet([CHAT], LADDER_ROWS[:1], LADDER[:1]),
+    "one arm": fleet([CHAT], LADDER_ROWS[:2], LADDER[:2]),
+    "no load numbers": fleet([CODE], UNNAMED_ROWS, UNNAMED),
+    "both": fleet([CHAT, CODE], LADDER_ROWS + UNNAMED_ROWS, LADDER + UNNAMED),
+    "a class without a demand": fleet(
+        [CHAT, replace(CODE, demand_rps=0.0)], LADDER_ROWS + UNNAMED_ROWS, LADDER + UNNAMED
+    ),
+    "no demand at all": fleet([replace(CODE, demand_rps=0.0)], UNNAMED_ROWS, UNNAMED),
+    "no SLO": fleet([replace(CHAT, slo=Slo())], LADDER_ROWS, LADDER),
+    "no capacity": fleet([CHAT], [looked(c, 0.0) for c in LADDER], LADDER),
+    "all too slow": fleet([CHAT, CODE], [looked(c, 1.0, 9.0) for c in LADDER] + UNNAMED_ROWS, LADDER + UNNAMED),
+    "a class without a cell": fleet([CHAT, CODE], LADDER_ROWS, LADDER),
+    "a floor out of reach": fleet([replace(CHAT, demand_rps=90.0, floor_rps=80.0)], LADDER_ROWS, LADDER),
+    "two pools": fleet(
+        [CHAT, CODE], LADDER_ROWS + FAR_ROWS + UNNAMED_ROWS, LADDER + FAR + UNNAMED, Pool("default", 4), Pool("far", 4)
+    ),
+    "nodes": fleet([CHAT], LADDER_ROWS, LADDER, Pool("default", 9, 3)),
+    "a server that does not start": fleet(
+        [CHAT], [replace(r, status=Status.FAILED_START) if r.key.tp == 4 else r for r in LADDER_ROWS], LADDER
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("edge", EDGES)
+def test_degenerate_fleets_are_certified_too(edge: str, name: str) -> None:
+    instance, table = EDGES[edge]
+    sieve = replayed(instance, table, name)
+    judged = Truth.of(instance, table).judge(sieve.certificate)
+    expected = Verdict.INFEASIBLE if edge == "a floor out of reach" else Verdict.FEASIBLE
+    assert (sieve.certificate.verdict, judged.fault) == (expected, "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cells_that_straddle_their_slo_are_looked_at_again(name: str) -> None:
+    instance, _ = EDGES["one arm"]
+    instance = replace(instance, noise={"ttft_p99": 0.12, "throughput": 0.01})
+    table = [looked(c, 2.0 * c.gpus, 0.95, seed) for c in LADDER[:2] for seed in range(6)]
+    sieve = replayed(instance, table, name)
+    assert max(row.seed for row in sieve.measurements) > 0
+    assert sieve.certificate.verdict is not Verdict.INFEASIBLE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_crashes_end_a_run_undecided_or_certified_without_those_cells(name: str) -> None:
+    table = [
+        replace(r, status=Status.CRASHED, seed=seed) if r.key.tp == 2 else replace(r, seed=seed)
+        for r in LADDER_ROWS
+        for seed in range(2)
+    ]
+    sieve = replayed(EDGES["no SLO"][0], table, name)
+    assert all(key.tp != 2 for key in sieve.certificate.conservative.replica_counts)
+
+
+def test_only_a_surrogate_pays_for_scikit_learn() -> None:
+    code = (
+        "import sys, fleetsieve.policies as p; assert 'sklearn' not in sys.modules;"
+        "from fleetsieve.files import read_instance; from fleetsieve.frontier import Frontier;"
+        "from fleetsieve.sieve import Sieve; read = read_instance('sim-chat-code-16gpu');"
+        "start = lambda n: Sieve.start(read.instance, policy=p.policy_named(n), engine=Frontier());"
+        "[start(n).ask() for n in p.POLICIES if n not in ('shared-feature', 'constrained-bo')];"
+        "assert 'sklearn' not in sys.modules;"
+        "start('shared-feature').tell(read.measurements[0]).ask(); assert 'sklearn' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
