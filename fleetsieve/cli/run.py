@@ -43,7 +43,9 @@ class _Request:
 @click.command("run")
 @options.folder
 @click.option("--replay", is_flag=True, help="Reveal the rows of DIR/measurements.csv one by one instead of measuring.")
-@click.option("--policy", metavar="NAME", help="Which cell next: decision-gap (default) or random.")
+@click.option("--policy", metavar="NAME",
+              help="Which cell next: decision-gap (default), paper, random, grid, joint-uncertainty, shared-feature, targeted, voi "
+                   "or constrained-bo.")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of the policy (default 0).")
 @click.option("--stop-when-unprofitable", "horizon_h", type=float, metavar="HOURS",
               help="Stop undecided when closing the gap costs more requests than it can bring in HOURS of deployment.")  # fmt: skip

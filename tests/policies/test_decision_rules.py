@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from loop.small_fleet import CELLS, INSTANCE, row
-from policies.test_policy_replays import LADDER, LADDER_ROWS, fleet, looked
+from policies.small_fleets import CHAT, LADDER, LADDER_ROWS, fleet, looked
 
 from fleetsieve.allocation import evaluate
 from fleetsieve.cost import grid_cost_gpu_s
@@ -14,12 +14,11 @@ from fleetsieve.decision_rules import RULES, Decided
 from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
-from fleetsieve.instance import CellKey, Instance, Measurement, Slo, Status, WorkloadClass
+from fleetsieve.instance import CellKey, Instance, Measurement, Slo, Status
 from fleetsieve.studies.calibrate_judging import Truth
 
 TABLE = [row(c.key) for c in CELLS]
 PAPER = read_instance("paper-h100-31b")
-CHAT = WorkloadClass("chat", 6.0, Slo(1.0))
 
 
 def decided(name: str, instance: Instance, rows: list[Measurement]) -> Decided:

@@ -7,28 +7,24 @@ import sys
 from dataclasses import replace
 
 import pytest
+from cli.command_line import Cli, cli
 from hypothesis import given, settings
 from policies.replaying import exact_table, replayed
+from policies.small_fleets import CHAT, LADDER, LADDER_ROWS, cell, fleet, looked
 from strategies import Situation, situations
 
 from fleetsieve.certificate import Verdict
 from fleetsieve.files import read_instance
 from fleetsieve.instance import (
-    Cell,
-    CellKey,
-    CertificateSettings,
-    Fleet,
-    Instance,
-    LoadKind,
-    Measurement,
     Pool,
-    Reading,
     Slo,
     Status,
     WorkloadClass,
 )
 from fleetsieve.policies import POLICIES
 from fleetsieve.studies.calibrate_judging import Truth
+
+__all__ = ["cli"]
 
 GRID = "sim-chat-code-16gpu"
 NAMES = (
@@ -40,6 +36,11 @@ def test_the_names_are_those_of_the_design_and_only_random_has_a_seed() -> None:
     assert tuple(POLICIES) == NAMES
     assert [name for name, policy in POLICIES.items() if policy.seeded] == ["random"]
     assert all(policy.name == name for name, policy in POLICIES.items())
+
+
+def test_the_help_of_run_names_every_policy(cli: Cli) -> None:
+    told = " ".join(cli("run", "--help").out.split()).replace("- ", "-")
+    assert [name for name in NAMES if name not in told] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,25 +68,7 @@ def test_all_policies_reach_the_verdict_of_the_truth(drawn: Situation) -> None:
     assert Verdict.UNDECIDED not in verdicts
 
 
-def cell(name: str, tp: int, load: str, offered: float | None = None, pool: str = "default") -> Cell:
-    return Cell(CellKey(name, tp, load, pool), tp, LoadKind.CONCURRENCY, offered)
-
-
-def looked(where: Cell, rate: float, ttft_s: float = 0.5, seed: int = 0) -> Measurement:
-    return Measurement(where.key, seed, throughput_rps=Reading(rate), ttft_p99_s=Reading(ttft_s))
-
-
-def fleet(classes: list[WorkloadClass], rows: list[Measurement], cells: list[Cell], *pools: Pool):
-    certificate = CertificateSettings(0.05)
-    return Instance(
-        "small", Fleet(pools or (Pool("default", 8),)), tuple(classes), tuple(cells), certificate=certificate
-    ), rows
-
-
-CHAT = WorkloadClass("chat", 6.0, Slo(1.0))
 CODE = WorkloadClass("code", 4.0, Slo(1.0))
-LADDER = [cell("chat", tp, f"c{n}", float(n)) for tp in (1, 2, 4) for n in (4, 8)]
-LADDER_ROWS = [looked(c, 0.2 * c.offered**0.8 * c.gpus**0.9, 0.15 * c.offered / c.gpus) for c in LADDER]
 UNNAMED = [cell("code", tp, "peak") for tp in (1, 2)]
 UNNAMED_ROWS = [looked(UNNAMED[0], 0.7), looked(UNNAMED[1], 1.7)]
 FAR = [replace(c, key=c.key._replace(pool="far")) for c in LADDER]

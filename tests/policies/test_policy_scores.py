@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from loop.small_fleet import CELLS, INSTANCE, row
 from policies.replaying import choice, demanding, replayed, situation
-from policies.test_policy_replays import LADDER, cell, fleet, looked
+from policies.small_fleets import LADDER, cell, fleet, looked
 
 from fleetsieve.allocation import STAGES, evaluate
 from fleetsieve.assumptions.interior_knee import InteriorKnee
