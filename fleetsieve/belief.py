@@ -40,11 +40,13 @@ class Prior:
 
 
 PRIORS: Mapping[str, Prior] = {
-    "capacity": Prior((0.0, 0.4, 0.55), (3.0, 0.25, 0.2), 0.12),
-    "ttft": Prior((0.0, -0.3, 0.5), (1.0, 0.25, 0.25), 0.3),
-    "e2e": Prior((0.0, -0.4, 0.25), (1.0, 0.25, 0.15), 0.12),
-    "tpot": Prior((0.0, -0.4, 0.2), (1.0, 0.25, 0.12), 0.1),
+    "capacity": Prior((0.0, 0.4, 0.55), (1.0, 0.25, 0.2), 0.12),
+    "ttft": Prior((-1.0, -0.3, 0.5), (1.0, 0.25, 0.25), 0.3),
+    "e2e": Prior((-1.0, -0.4, 0.25), (1.0, 0.25, 0.15), 0.12),
+    "tpot": Prior((-1.0, -0.4, 0.2), (1.0, 0.25, 0.12), 0.1),
 }
+"""Tails in the middle of the ladder are expected at 1/e of their limit: a first look that is too high rules out what is above it,
+one that is too low has to be made again."""
 
 BIASES: Mapping[str, Prior] = {
     "capacity": Prior((0.0, 0.0, 0.0), (0.4, 0.15, 0.1), 0.1),

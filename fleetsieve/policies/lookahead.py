@@ -23,6 +23,12 @@ from fleetsieve.frontier import Curve, Frontier, curve, greatest_goodput, greate
 from fleetsieve.instance import ArmKey, CellKey
 from fleetsieve.prior import Predictions
 
+OF_THE_BOUND = 0.4
+"""The share of its upper capacity that a cell is expected to reach before anything was measured."""
+
+KAPPA = 0.7
+"""Below 1, so that closing one class counts for more than narrowing two."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -46,8 +52,14 @@ class Lookahead:
         self.parts: Mapping[str, Part] = {name: self._part(own) for name, own in envelope.classes.items()}
 
     def hint_rps(self, name: str) -> float:
-        """The capacity of one replica of a class with which an equal share of the GPUs would just serve its demand."""
+        """What a replica in the middle of a class's grid may serve: a part of what the bounds allow, where they say something.
+
+        Otherwise the capacity with which an equal share of the GPUs would just serve the demand.
+        """
         own = self.envelope.classes[name]
+        tops = [b.capacity_rps.hi for b in own.bounds.values()]
+        if all(0.0 < top < math.inf for top in tops):
+            return OF_THE_BOUND * math.exp(math.fsum(map(math.log, tops)) / len(tops))
         share = self._gpus / len(self.envelope.classes)
         gpus = [cell.gpus for cells in own.view.arms.values() for cell in cells]
         hint = own.view.workload.demand_rps / share * (sum(gpus) / len(gpus))
@@ -63,6 +75,15 @@ class Lookahead:
         """What a look at a cell may lead to: probability and parts."""
         for outcome in self.belief(key.class_name).outcomes(self.envelope[key], quantiles):
             yield outcome.probability, self.after(self.envelope.with_known(outcome.known), key)
+
+    def potential(self, key: CellKey) -> float:
+        """How much one cell could still add: φ of the cell alone."""
+        own = self.envelope.classes[key.class_name]
+        demand = own.view.workload.demand_rps
+        if demand <= 0.0:
+            return 0.0
+        alone = [q for q in class_configurations(self._instance, own, lower=False) if q.name == key]
+        return self._added(alone, class_configurations(self._instance, own, lower=True), demand)
 
     def after(self, envelope: Envelope, key: CellKey) -> Mapping[str, Part]:
         """The parts when the class of `key` is as in `envelope`."""
@@ -100,11 +121,11 @@ class Lookahead:
         return plan.replica_counts if plan is not None else {}
 
     def gamma(self, parts: Mapping[str, Part]) -> float:
-        """Γ: 0 when certified, else the stage gaps + Σ_arms φ_a."""
+        """Γ: 0 when certified, else the stage gaps + Σ_i (Σ_{arms a of i} φ_a)^κ."""
         gap, shortfall = self.gap(parts)
         if self.certified(parts, gap, shortfall):
             return 0.0
-        return gap.shortfall + gap.min_fulfilment + gap.goodput + math.fsum(p.potential for p in parts.values())
+        return gap.shortfall + gap.min_fulfilment + gap.goodput + math.fsum(p.potential**KAPPA for p in parts.values())
 
     def _part(self, own: ClassEnvelope) -> Part:
         workload = own.view.workload
@@ -113,16 +134,19 @@ class Lookahead:
         demand = class_demand(own)
         potential = 0.0
         if workload.demand_rps > 0.0:
-            reached = self._reach(lower, workload.demand_rps)
             arms: dict[ArmKey, list[Configuration]] = {}
             for q in upper:
                 key = q.name
                 assert isinstance(key, CellKey)
                 arms.setdefault(own.bounds[key].cell.arm, []).append(q)
             for configurations in arms.values():
-                more = np.maximum(0.0, self._reach(configurations, workload.demand_rps) - reached)
-                potential += float(more.sum()) / (workload.demand_rps * self._most)
+                potential += self._added(configurations, lower, workload.demand_rps)
         return Part(curve(demand, lower, self._gpus), curve(demand, upper, self._gpus), potential, own.open)
+
+    def _added(self, more: Sequence[Configuration], committed: Sequence[Configuration], demand_rps: float) -> float:
+        """What `more` add to the committed configurations of their class, averaged over the GPUs that it may get."""
+        added = np.maximum(0.0, self._reach(more, demand_rps) - self._reach(committed, demand_rps))
+        return float(added.sum()) / (demand_rps * self._most)
 
     def _reach(self, configurations: Sequence[Configuration], demand_rps: float) -> NDArray[np.float64]:
         """F(k) for k = 1..K."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,6 +40,10 @@ class Case:
     name: str
     instance: Instance
     table: tuple[Measurement, ...]
+
+    def __getstate__(self) -> dict[str, object]:
+        """What pickling keeps: the fields; a process derives the rest for itself."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def digest(self) -> str:
@@ -89,10 +95,10 @@ class Run:
 
 @dataclass(frozen=True)
 class FloorFound:
-    """The clairvoyant floor of an instance, in GPU-seconds."""
+    """The clairvoyant floor of an instance, in GPU-seconds; no upper bound (None) where no set of cells is known to certify."""
 
     lower_gpu_s: float
-    upper_gpu_s: float
+    upper_gpu_s: float | None
     exact: bool
     reason: str
 
@@ -107,6 +113,7 @@ class Task:
 
 
 SEEDS_PER_TASK = 10
+FLOOR_LIMIT_S = 60.0
 
 
 def run(case: Case, policy: str, seed: int) -> Run:
@@ -159,11 +166,10 @@ def tasks(cases: Sequence[Case], policies: Sequence[str], orders: int, seed: int
 def _done(case: Case, task: Task, time_limit_s: float) -> list[dict[str, Any]]:
     """The results of one task, as JSON values."""
     if task.policy == CLAIRVOYANT:
-        start = run(case, "decision-gap", 0).cells
-        found = clairvoyant(
-            case.instance, case.table, engine=engine_for(case.truth.envelope), start=start, time_limit_s=time_limit_s
-        )
-        return [asdict(FloorFound(found.lower_gpu_s, found.upper_gpu_s, found.exact, found.reason))]
+        engine = engine_for(case.truth.envelope)
+        found = clairvoyant(case.instance, case.table, engine=engine, time_limit_s=time_limit_s)
+        upper = found.upper_gpu_s if math.isfinite(found.upper_gpu_s) else None  # JSON has no infinity
+        return [asdict(FloorFound(found.lower_gpu_s, upper, found.exact, found.reason))]
     return [asdict(run(case, task.policy, seed)) for seed in task.seeds]
 
 
@@ -199,6 +205,11 @@ class Store:
         """The results of a task; None when it was not done."""
         return self._known.get(name)
 
+    def has(self, case: Case, policies: Sequence[str], *, orders: int, floor: bool, seed: int = 0) -> bool:
+        """Whether every task of a comparison on one case was done (the floor with the usual time limit)."""
+        work = tasks([case], policies, orders, seed, floor=floor)
+        return all(_name(case, task, FLOOR_LIMIT_S) in self._known for task in work)
+
     def put(self, name: str, results: list[dict[str, Any]]) -> None:
         """Keep the results of a task."""
         self._known[name] = results
@@ -229,7 +240,7 @@ def compare(
     seed: int = 0,
     jobs: int = 1,
     floor: bool = True,
-    floor_limit_s: float = 60.0,
+    floor_limit_s: float = FLOOR_LIMIT_S,
     store: Store | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Results]:
@@ -237,6 +248,7 @@ def compare(
 
     Raises:
         UsageError: see `tasks`.
+        FleetSieveError: when a process died, or the store cannot be written.
     """
     store = store if store is not None else Store()
     work = tasks(cases, policies, orders, seed, floor=floor)
@@ -258,7 +270,7 @@ def compare(
             if task.case == place:
                 kept = store.get(name) or []
                 if task.policy == CLAIRVOYANT:
-                    bound = FloorFound(**{**kept[0], "upper_gpu_s": float(kept[0]["upper_gpu_s"])})
+                    bound = FloorFound(**kept[0])
                 else:
                     runs[task.policy] = (*runs.get(task.policy, ()), *map(_run_of, kept))
         found.append(Results(case, runs, bound))
@@ -288,6 +300,11 @@ def _made(
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
+        except BrokenProcessPool as fault:
+            raise FleetSieveError(
+                "a process of the comparison ended before its work was done",
+                "the system may be out of memory: try fewer --jobs; finished work in --out is taken by --resume",
+            ) from fault
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

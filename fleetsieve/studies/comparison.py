@@ -7,7 +7,7 @@ import io
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ RESAMPLES = 2000
 Interval95 = tuple[float, float]
 
 
-def interval95(statistic: Callable[..., Any], *samples: ArrayLike, seed: int = 0) -> Interval95:
+def interval95(statistic: Callable[..., Any], *samples: ArrayLike, paired: bool = False, seed: int = 0) -> Interval95:
     """The 95 % bootstrap interval of a statistic: BCa, or percentile where BCa is degenerate; a point where nothing varies.
 
-    `statistic(*samples, axis)` is vectorised, as in scipy.stats.bootstrap; several samples are resampled independently.
+    `statistic(*samples, axis)` is vectorised, as in scipy.stats.bootstrap; several samples are resampled independently, or
+    together when they are `paired`.
     """
     from scipy import stats
 
@@ -33,7 +34,8 @@ def interval95(statistic: Callable[..., Any], *samples: ArrayLike, seed: int = 0
         value = float(statistic(*arrays, axis=-1))
         return value, value
     # A sample of one cannot be resampled: it enters as it is.
-    fixed = [array if len(array) < 2 or np.ptp(array) == 0.0 else None for array in arrays]
+    fixed = [array if not paired and (len(array) < 2 or np.ptp(array) == 0.0) else None for array in arrays]
+    varying = arrays if paired else varying
 
     def of_varying(*resampled: Any, axis: int = -1) -> Any:
         given = iter(resampled)
@@ -43,7 +45,12 @@ def interval95(statistic: Callable[..., Any], *samples: ArrayLike, seed: int = 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = stats.bootstrap(
-                varying, of_varying, n_resamples=RESAMPLES, method=method, rng=np.random.default_rng(seed)
+                varying,
+                of_varying,
+                paired=paired,
+                n_resamples=RESAMPLES,
+                method=method,
+                rng=np.random.default_rng(seed),
             ).confidence_interval
         if math.isfinite(found.low) and math.isfinite(found.high):
             break
@@ -125,8 +132,7 @@ def _instance(results: Results) -> dict[str, Any]:
     floor = results.floor
     told = None
     if floor is not None:
-        upper = floor.upper_gpu_s if math.isfinite(floor.upper_gpu_s) else None
-        told = {"lower_gpu_s": floor.lower_gpu_s, "upper_gpu_s": upper, "exact": floor.exact, "reason": floor.reason}
+        told = asdict(floor)
     return {
         "instance": results.case.name,
         "full_grid_gpu_s": results.case.grid_gpu_s,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fleetsieve_models.problem import Name
+
 from fleetsieve.decision_rules import DecisionRule
 from fleetsieve.instance import CellKey
 from fleetsieve.studies.calibrate_judging import engine_for
@@ -39,5 +41,6 @@ def judged(case: Case, rule: DecisionRule) -> Verdictless:
     """A rule's plan on a case."""
     decided = rule.decide(case.instance, case.first_looks, engine_for(case.truth.envelope))
     missing = tuple(key for key in sorted(decided.replicas) if not case.truth.envelope[key].committable)
-    regret = None if missing else case.truth.regret(dict(decided.replicas))
+    replicas: dict[Name, int] = {key: count for key, count in decided.replicas.items()}  # noqa: C416
+    regret = None if missing else case.truth.regret(replicas)
     return Verdictless(rule.name, decided.cost_gpu_s, missing, regret)
