@@ -74,8 +74,9 @@ def _share(value: float | None, interval: Interval95 | None) -> str:
 def _floor_text(floor: FloorFound | None) -> str:
     if floor is None:
         return "the clairvoyant floor was not asked for"
+    if floor.upper_gpu_s is None:
+        return f"no clairvoyant floor: {floor.reason}"
+    lower = f"{floor.lower_gpu_s / 1e3:,.1f}"
     if floor.exact:
-        return f"clairvoyant floor: {floor.upper_gpu_s / 1e3:,.1f} (exact)"
-    return (
-        f"clairvoyant floor: between {floor.lower_gpu_s / 1e3:,.1f} and {floor.upper_gpu_s / 1e3:,.1f} ({floor.reason})"
-    )
+        return f"clairvoyant floor: {lower} (exact)"
+    return f"clairvoyant floor: between {lower} and {floor.upper_gpu_s / 1e3:,.1f} ({floor.reason})"
