@@ -1,6 +1,6 @@
 """The study of the policies on variants of the grids (see `variants`), per family and regime, never only pooled.
 
-    python benchmarks/study.py --out runs/study [--orders 15] [--jobs 2] [--every 4] [--show]
+    python benchmarks/study.py --out runs/study [--orders 15] [--jobs 2] [--every 8] [--show]
 
 Every variant is run by decision-gap, random, grid, joint-uncertainty and shared-feature, and its clairvoyant floor is found; the
 four slow policies (paper, targeted, voi, constrained-bo) run on each `--every`-th pair of variants of a base, one of either regime.
@@ -28,14 +28,15 @@ FEW_CELLS = 2
 
 
 def chosen(every: int) -> list[tuple[Variant, bool]]:
-    """The variants, those of the largest grid last, and whether the dear policies run on them."""
+    """The variants, and whether the dear policies run on them; bases in turn, so that early results speak of all of them."""
     places: dict[str, int] = {}
     found = []
     for variant in variants():
         base = variant.instance.name.rsplit("-v", 1)[0]
         place = places[base] = places.get(base, -1) + 1
-        found.append((variant, place // len(REGIMES) % every == 0))
-    return sorted(found, key=lambda item: "four-class" in item[0].instance.name)
+        found.append((place, variant, place // len(REGIMES) % every == 0))
+    found.sort(key=lambda item: ("four-class" in item[1].instance.name, item[0]))
+    return [(variant, dear) for _, variant, dear in found]
 
 
 def case_of(variant: Variant) -> Case:
@@ -96,7 +97,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--orders", type=int, default=15)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=4)
+    parser.add_argument("--every", type=int, default=8)
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -104,8 +105,8 @@ def main() -> None:
     work = chosen(options.every)
     done: dict[str, Results] = {}
     for policies, floor, cases in (
-        (CORE, True, [case_of(v) for v, _ in work]),
         (DEAR, False, [case_of(v) for v, dear in work if dear]),
+        (CORE, True, [case_of(v) for v, _ in work]),
     ):
         if options.show:
             cases = [c for c in cases if store.has(c, policies, orders=options.orders, floor=floor)]
