@@ -213,14 +213,16 @@ def test_shared_feature_learns_across_degrees_and_goes_far() -> None:
     assert choice("shared-feature", other).scores == after.scores
 
 
-def test_constrained_bo_models_each_arm_alone() -> None:
-    slow = [looked(c, 1.0, 5.0) for c in CELLS if c.key == CellKey("chat", 1, "c4")]
-    before, after = choice("constrained-bo", situation(INSTANCE)), choice("constrained-bo", situation(INSTANCE, slow))
-    for key, score in after.scores.items():
-        if key.tp == 1 and key.class_name == "chat":
-            assert score < 0.2 * before.scores[key]
-        else:
-            assert score == pytest.approx(before.scores[key])
+def test_constrained_bo_models_each_arm_alone_and_weighs_feasibility() -> None:
+    top = next(c for c in CELLS if c.key == CellKey("chat", 1, "c16"))
+    before = choice("constrained-bo", situation(INSTANCE)).scores
+    near, far = (choice("constrained-bo", situation(INSTANCE, [looked(top, 1.0, ttft)])).scores for ttft in (1.1, 9.0))
+    arm = [key for key in far if (key.class_name, key.tp) == ("chat", 1)]
+    assert len(arm) == 2
+    assert all(0.0 < far[key] < 0.9 * near[key] for key in arm)
+    assert far[arm[1]] / near[arm[1]] < far[arm[0]] / near[arm[0]]  # c8 is nearer to what was measured than c4
+    for key in set(far) - {*arm}:
+        assert far[key] == pytest.approx(before[key])
 
 
 def test_constrained_bo_wants_more_than_the_best_it_has() -> None:
