@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +296,7 @@ def _made(
         for task, name in waiting:
             yield name, _done(cases[task.case], task, limit_s)
         return
-    context = get_context("spawn")
+    context, others = get_context("spawn"), set(active_children())
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_share, initargs=(tuple(cases),)) as pool:
         futures = {pool.submit(_work, task, limit_s): name for task, name in waiting}
         try:
@@ -306,6 +308,8 @@ def _made(
                 "the system may be out of memory: try fewer --jobs; finished work in --out is taken by --resume",
             ) from fault
         except BaseException:
+            for process in set(active_children()) - others:  # a task takes up to minutes: nobody waits for its end
+                process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -316,7 +320,16 @@ _shared: list[Case] = []
 
 def _share(cases: tuple[Case, ...]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupted study ends its processes without a word of theirs
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _shared[:] = cases
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would work on, and then wait for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(task: Task, limit_s: float) -> list[dict[str, Any]]:

@@ -160,9 +160,13 @@ def _policy(s: Summary) -> dict[str, Any]:
 
 
 def csv_text(found: Sequence[Results]) -> str:
-    """One line a run, in the order of instances, policies and seeds, below a header."""
+    """One line a run, in the order of instances, policies and seeds, below a header.
+
+    The last columns are each class's GPU-seconds, `gpu_s:CLASS`; a class that an instance does not have is empty in its lines.
+    """
+    classes = dict.fromkeys(f"gpu_s:{c.name}" for results in found for c in results.case.instance.classes)
     text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, [*CSV_COLUMNS, *classes], lineterminator="\n")
     writer.writeheader()
     writer.writerows(_csv_rows(found))
     return text.getvalue()
@@ -185,6 +189,7 @@ def _csv_rows(found: Sequence[Results]) -> list[dict[str, object]]:
             "regret": run.regret,
             "regret_auc": run.auc(results.case.grid_gpu_s),
             "cells": len(run.cells),
+            **{f"gpu_s:{name}": spent for name, spent in run.class_gpu_s.items()},
         }
         for results in found
         for runs in results.runs.values()

@@ -195,7 +195,9 @@ def test_the_table_has_a_line_a_run_and_text_stays_text(found):
     assert [line["instance"] for line in lines] == ['a "b", [red]c'] * 14 + ["larger"] * 14
     first = lines[0]
     assert (first["policy"], first["verdict"]) == ("decision-gap", "certified-feasible")
-    assert float(first["spent_gpu_s"]) == found[0].runs["decision-gap"][0].spent_gpu_s
+    own = found[0].runs["decision-gap"][0]
+    assert float(first["spent_gpu_s"]) == own.spent_gpu_s
+    assert {name: float(first[f"gpu_s:{name}"]) for name in ("chat", "code")} == own.class_gpu_s
 
 
 def test_rules_without_a_certificate_are_held_against_the_truth():
