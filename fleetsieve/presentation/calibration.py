@@ -12,7 +12,7 @@ from rich.text import Text
 from fleetsieve.certificate import Verdict
 from fleetsieve.presentation.terminal import literal, say, show_table
 from fleetsieve.studies.calibrate_counts import Counts, Rate
-from fleetsieve.studies.calibrate_judging import FAULTS
+from fleetsieve.studies.judging import FAULTS
 
 
 def show_calibration(console: Console, name: str, noise: str, nominal: float, counts: Sequence[Counts]) -> None:

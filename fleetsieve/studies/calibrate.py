@@ -9,12 +9,9 @@ processes.
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from multiprocessing import get_context
 from statistics import fmean
 
 from fleetsieve.allocation import Engine
@@ -26,7 +23,8 @@ from fleetsieve.probes import Probe, Replay
 from fleetsieve.probes.noisy import Noisy, long_run
 from fleetsieve.probes.resampled import Resampled, point_row
 from fleetsieve.sieve import Sieve
-from fleetsieve.studies.calibrate_judging import Truth, engine_for
+from fleetsieve.studies.judging import Truth, engine_for
+from fleetsieve.studies.processes import shared, workers
 
 INTERVALS, POINTS = "intervals", "points"
 TREATMENTS = (INTERVALS, POINTS)
@@ -200,23 +198,14 @@ def _outcomes(chosen: Sequence[Setting], tasks: Sequence[tuple[int, int]], jobs:
         yield from (chosen[place].run(trial) for place, trial in tasks)
         return
     chunk = max(1, min(5, len(tasks) // (4 * jobs)))
-    context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_share, initargs=(tuple(chosen),)) as pool:
+    with workers(jobs, tuple(chosen)) as pool:
         yield from pool.map(_run, tasks, chunksize=chunk)
-
-
-_shared: list[Setting] = []
-"""The settings of a worker process, sent once and not with every trial."""
-
-
-def _share(chosen: tuple[Setting, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupted study ends its processes without a word of theirs
-    _shared[:] = chosen
 
 
 def _run(task: tuple[int, int]) -> Outcome:
     place, trial = task
-    return _shared[place].run(trial)
+    setting: Setting = shared()[place]
+    return setting.run(trial)
 
 
 def spread_of(text: str, reference: Mapping[str, float]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from fleetsieve.certificate import Verdict
 from fleetsieve.interval import Interval
 from fleetsieve.statistics.intervals import success_interval
 from fleetsieve.studies.calibrate import Outcome
-from fleetsieve.studies.calibrate_judging import FAULTS
+from fleetsieve.studies.judging import FAULTS
 
 SIDE = 0.025
 """The error of each side of the 95 % intervals of the rates."""

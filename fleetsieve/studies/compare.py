@@ -10,15 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +23,9 @@ from fleetsieve.instance import CellKey, Instance, Measurement
 from fleetsieve.policies import policy_named
 from fleetsieve.probes import Replay
 from fleetsieve.sieve import Sieve
-from fleetsieve.studies.calibrate_judging import Truth, engine_for
 from fleetsieve.studies.clairvoyant import clairvoyant
+from fleetsieve.studies.judging import Truth, engine_for
+from fleetsieve.studies.processes import shared, workers
 
 CLAIRVOYANT = "clairvoyant"
 """The task that is no policy: the floor of an instance."""
@@ -296,41 +292,11 @@ def _made(
         for task, name in waiting:
             yield name, _done(cases[task.case], task, limit_s)
         return
-    context, others = get_context("spawn"), set(active_children())
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_share, initargs=(tuple(cases),)) as pool:
+    with workers(jobs, tuple(cases), "try fewer --jobs; finished work in --out is taken by --resume") as pool:
         futures = {pool.submit(_work, task, limit_s): name for task, name in waiting}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool as fault:
-            raise FleetSieveError(
-                "a process of the comparison ended before its work was done",
-                "the system may be out of memory: try fewer --jobs; finished work in --out is taken by --resume",
-            ) from fault
-        except BaseException:
-            for process in set(active_children()) - others:  # a task takes up to minutes: nobody waits for its end
-                process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-_shared: list[Case] = []
-"""The cases of a worker process, sent once and not with every task."""
-
-
-def _share(cases: tuple[Case, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupted study ends its processes without a word of theirs
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _shared[:] = cases
-
-
-def _end_with_parent() -> None:
-    """A process whose parent was killed would work on, and then wait for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+        for future in as_completed(futures):
+            yield futures[future], future.result()
 
 
 def _work(task: Task, limit_s: float) -> list[dict[str, Any]]:
-    return _done(_shared[task.case], task, limit_s)
+    return _done(shared()[task.case], task, limit_s)

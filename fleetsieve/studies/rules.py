@@ -9,8 +9,8 @@ from fleetsieve_models.problem import Name
 
 from fleetsieve.decision_rules import DecisionRule
 from fleetsieve.instance import CellKey
-from fleetsieve.studies.calibrate_judging import engine_for
 from fleetsieve.studies.compare import Case
+from fleetsieve.studies.judging import engine_for
 
 
 @dataclass(frozen=True)

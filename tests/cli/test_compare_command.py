@@ -195,4 +195,4 @@ def test_a_process_that_dies_is_told(running):
     os.kill(running.workers[0], signal.SIGKILL)
     code, err = running.end()
     assert code == 1
-    assert "error: a process of the comparison ended before its work was done" in err
+    assert "error: a process of the study ended before its work was done" in err

@@ -19,7 +19,7 @@ from fleetsieve.records import RequestRecords
 from fleetsieve.statistics import REFERENCE_SPREAD
 from fleetsieve.studies.calibrate import settings, spread_of, trials
 from fleetsieve.studies.calibrate_counts import Counts, Rate
-from fleetsieve.studies.calibrate_judging import Truth
+from fleetsieve.studies.judging import Truth
 
 __all__ = ["cli"]
 
