@@ -15,7 +15,7 @@ from fleetsieve.instance import CellKey, Instance, Measurement, Reading
 from fleetsieve.policies import Choice, Situation, policy_named
 from fleetsieve.probes import Replay
 from fleetsieve.sieve import Sieve
-from fleetsieve.studies.calibrate_judging import engine_for
+from fleetsieve.studies.judging import engine_for
 
 
 def replayed(instance: Instance, table: Sequence[Measurement], policy: str, seed: int = 0) -> Sieve:

@@ -15,7 +15,7 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement, Slo, Status
-from fleetsieve.studies.calibrate_judging import Truth
+from fleetsieve.studies.judging import Truth
 
 TABLE = [row(c.key) for c in CELLS]
 PAPER = read_instance("paper-h100-31b")

@@ -22,7 +22,7 @@ from fleetsieve.instance import (
     WorkloadClass,
 )
 from fleetsieve.policies import POLICIES
-from fleetsieve.studies.calibrate_judging import Truth
+from fleetsieve.studies.judging import Truth
 
 __all__ = ["cli"]
 
