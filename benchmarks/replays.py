@@ -7,8 +7,7 @@ starts with nothing measured and reveals one cell at a time. The committed plan 
 is the largest of its three stage regrets against the optimum of the table. The decision-gap run uses the MILP under HiGHS, the
 random orders the frontier, which gives the same certificates.
 
-`clairvoyant` is the cheapest set of cells that certifies when the table is known, as published with the public grids (thousand
-GPU-seconds); "-" where none was given.
+`clairvoyant` is the cheapest set of cells that certifies when the table is known (thousand GPU-seconds).
 """
 
 from __future__ import annotations
@@ -29,16 +28,10 @@ from fleetsieve.policies import policy_named
 from fleetsieve.probes import Replay
 from fleetsieve.sieve import Sieve
 from fleetsieve.solving import Milp
+from fleetsieve.studies.clairvoyant import clairvoyant
 
 PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "instances"
 BUNDLED = ("sim-chat-code-16gpu", "sim-four-class-64gpu")
-CLAIRVOYANT_KGPU_S = {
-    "b200-vllm-llama70b": 9.0,
-    "h100-vllm-llama70b": 7.8,
-    "h200-trt-llama70b": 12.6,
-    "h200-vllm-llama70b": 10.8,
-    "llmpilot-h100": 8.1,
-}
 
 
 def replay(read: Folder, policy: str, seed: int, engine: Engine) -> tuple[Sieve, float]:
@@ -95,11 +88,9 @@ def main() -> None:
             costs = [cost for cost, _ in orders]
             mean, ours = statistics.fmean(costs), sieve.spent_gpu_s
             grid = grid_cost_gpu_s(read.instance, read.instance.cells)
-            floor = CLAIRVOYANT_KGPU_S.get(read.instance.name)
-            known, ratio = "-", "-"
-            if floor is not None:
-                ratios.append(ours / 1e3 / floor)
-                known, ratio = f"{floor:.1f}", f"{ratios[-1]:.2f}"
+            floor = clairvoyant(read.instance, read.measurements).lower_gpu_s
+            ratios.append(ours / floor)
+            known, ratio = f"{floor / 1e3:.1f}", f"{ratios[-1]:.2f}"
             told = f"{read.instance.name:<20} {sieve.certificate.verdict:<18}"
             told += f" {grid / 1e3:>5.1f} {mean / 1e3:>7.1f} {ours / 1e3:>7.1f} {1 - ours / mean:>6.1%} {known:>12} {ratio:>6}"
             told += f" {len(sieve.measurements):>6} {slowest:>10.2f} {regret(read, sieve):>8.4f}"
