@@ -19,7 +19,7 @@ from variants import REGIMES, Variant, variants
 
 from fleetsieve.presentation.progress import progress
 from fleetsieve.studies.compare import Case, Results, Store, compare
-from fleetsieve.studies.comparison import Summary, interval95, summarise
+from fleetsieve.studies.comparison import Summary, interval95, mean_of, saving, summarise
 
 CORE = ("decision-gap", "random", "grid", "joint-uncertainty", "shared-feature")
 DEAR = ("paper", "targeted", "voi", "constrained-bo")
@@ -53,7 +53,7 @@ def report(family: str, found: Sequence[Results]) -> Iterator[str]:
         return
     random = [summarise(results, "random") for results, _ in kept]
     mean, baseline = (float(np.mean([s.mean_gpu_s for s in own])) for own in ([s for _, s in kept], random))
-    low, high = interval95(_saving, [s.mean_gpu_s for _, s in kept], [s.mean_gpu_s for s in random], paired=True)
+    low, high = interval95(saving, [s.mean_gpu_s for _, s in kept], [s.mean_gpu_s for s in random], paired=True)
     saved = f"{1 - mean / baseline:.1%} ({low:.1%} to {high:.1%})"
     yield f"  saved against random: {saved}, {mean:,.0f} against {baseline:,.0f} GPU-seconds"
     yield f"  fewer than random in {np.mean([s.beats_random_share for _, s in kept]):.2%} of single draws"
@@ -67,13 +67,9 @@ def report(family: str, found: Sequence[Results]) -> Iterator[str]:
         own = [(results, s) for results, s in kept if policy in results.runs]
         if own:
             differences = [summarise(results, policy).mean_gpu_s - s.mean_gpu_s for results, s in own]
-            low, high = interval95(lambda sample, axis=-1: np.mean(sample, axis=axis), differences)
+            low, high = interval95(mean_of, differences)
             more = f"{np.mean(differences):+,.0f} ({low:+,.0f} to {high:+,.0f})"
             yield f"  {policy} against ours: {more} GPU-seconds on {len(own)} instances"
-
-
-def _saving(own: np.ndarray, random: np.ndarray, axis: int = -1) -> np.ndarray:
-    return 1.0 - np.mean(own, axis=axis) / np.mean(random, axis=axis)
 
 
 def _floors(kept: Sequence[tuple[Results, Summary]]) -> Iterator[str]:
@@ -85,7 +81,7 @@ def _floors(kept: Sequence[tuple[Results, Summary]]) -> Iterator[str]:
     ratios = [s.ratio_to_clairvoyant for s, _ in pairs]
     exact = sum(floor.exact for _, floor in pairs)
     whole = sum(s.mean_gpu_s for s, _ in pairs) / sum(floor.lower_gpu_s for _, floor in pairs)
-    low, high = interval95(lambda sample, axis=-1: np.mean(sample, axis=axis), ratios)
+    low, high = interval95(mean_of, ratios)
     yield (
         f"  of the clairvoyant floor: {np.mean(ratios):.3f}x in the mean ({low:.3f} to {high:.3f}), {whole:.3f}x in all;"
         f" {exact} of {len(pairs)} floors exact, the others proven lower bounds"

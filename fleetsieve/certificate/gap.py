@@ -80,6 +80,11 @@ class Gap:
         )
 
     @property
+    def total(self) -> float:
+        """The sum of the three."""
+        return self.shortfall + self.min_fulfilment + self.goodput
+
+    @property
     def largest(self) -> float:
         """The largest of the three."""
         return max(self.shortfall, self.min_fulfilment, self.goodput)

@@ -40,11 +40,12 @@ class ConstrainedBo:
         """The candidate with the greatest expected feasible improvement; ties go to the cheaper, then to the first by name."""
         look = Lookahead(situation.envelope, situation.certificate.eta, situation.certificate.epsilon)
         scores: dict[CellKey, float] = {}
-        for name in sorted({key.class_name for key in situation.candidates}):
+        candidates = set(situation.candidates)
+        for name in sorted({key.class_name for key in candidates}):
             own = situation.envelope.classes[name]
             hint = math.log(look.hint_rps(name))
             for cells in own.view.arms.values():
-                asked = [cell for cell in cells if cell.key in set(situation.candidates)]
+                asked = [cell for cell in cells if cell.key in candidates]
                 if asked:
                     scores |= _arm_scores(own, cells, asked, hint)
         key = best(scores, situation.cost_gpu_s)

@@ -83,7 +83,8 @@ class Lookahead:
         if demand <= 0.0:
             return 0.0
         alone = [q for q in class_configurations(self._instance, own, lower=False) if q.name == key]
-        return self._added(alone, class_configurations(self._instance, own, lower=True), demand)
+        committed = self._reach(class_configurations(self._instance, own, lower=True), demand)
+        return self._added(alone, committed, demand)
 
     def after(self, envelope: Envelope, key: CellKey) -> Mapping[str, Part]:
         """The parts when the class of `key` is as in `envelope`."""
@@ -99,8 +100,7 @@ class Lookahead:
 
     def total_gap(self, parts: Mapping[str, Part]) -> float:
         """The sum of the stage gaps."""
-        gap, _ = self.gap(parts)
-        return gap.shortfall + gap.min_fulfilment + gap.goodput
+        return self.gap(parts)[0].total
 
     def value(self, parts: Mapping[str, Part]) -> float:
         """What the committed plan achieves under θ-: min fulfilment + goodput / Σλ - shortfall."""
@@ -125,7 +125,7 @@ class Lookahead:
         gap, shortfall = self.gap(parts)
         if self.certified(parts, gap, shortfall):
             return 0.0
-        return gap.shortfall + gap.min_fulfilment + gap.goodput + math.fsum(p.potential**KAPPA for p in parts.values())
+        return gap.total + math.fsum(p.potential**KAPPA for p in parts.values())
 
     def _part(self, own: ClassEnvelope) -> Part:
         workload = own.view.workload
@@ -134,18 +134,19 @@ class Lookahead:
         demand = class_demand(own)
         potential = 0.0
         if workload.demand_rps > 0.0:
+            committed = self._reach(lower, workload.demand_rps)
             arms: dict[ArmKey, list[Configuration]] = {}
             for q in upper:
                 key = q.name
                 assert isinstance(key, CellKey)
                 arms.setdefault(own.bounds[key].cell.arm, []).append(q)
             for configurations in arms.values():
-                potential += self._added(configurations, lower, workload.demand_rps)
+                potential += self._added(configurations, committed, workload.demand_rps)
         return Part(curve(demand, lower, self._gpus), curve(demand, upper, self._gpus), potential, own.open)
 
-    def _added(self, more: Sequence[Configuration], committed: Sequence[Configuration], demand_rps: float) -> float:
-        """What `more` add to the committed configurations of their class, averaged over the GPUs that it may get."""
-        added = np.maximum(0.0, self._reach(more, demand_rps) - self._reach(committed, demand_rps))
+    def _added(self, more: Sequence[Configuration], committed: NDArray[np.float64], demand_rps: float) -> float:
+        """What `more` add to F_i-(k), the reach of what is committed, averaged over the GPUs that the class may get."""
+        added = np.maximum(0.0, self._reach(more, demand_rps) - committed)
         return float(added.sum()) / (demand_rps * self._most)
 
     def _reach(self, configurations: Sequence[Configuration], demand_rps: float) -> NDArray[np.float64]:

@@ -57,11 +57,13 @@ def interval95(statistic: Callable[..., Any], *samples: ArrayLike, paired: bool 
     return float(found.low), float(found.high)
 
 
-def _mean(sample: Any, axis: int = -1) -> Any:
+def mean_of(sample: Any, axis: int = -1) -> Any:
+    """The mean, as a statistic for `interval95`."""
     return np.mean(sample, axis=axis)
 
 
-def _saving(own: Any, random: Any, axis: int = -1) -> Any:
+def saving(own: Any, random: Any, axis: int = -1) -> Any:
+    """The share of the mean of `random` that the mean of `own` saves, as a statistic for `interval95`."""
     return 1.0 - np.mean(own, axis=axis) / np.mean(random, axis=axis)
 
 
@@ -102,10 +104,10 @@ def summarise(results: Results, policy: str) -> Summary:
         policy=policy,
         orders=len(runs),
         mean_gpu_s=mean,
-        ci95_gpu_s=interval95(_mean, spent),
+        ci95_gpu_s=interval95(mean_of, spent),
         class_gpu_s={name: float(np.mean([run.class_gpu_s[name] for run in runs])) for name in runs[0].class_gpu_s},
-        saving_vs_random=float(_saving(spent, random)) if random and np.mean(random) > 0.0 else None,
-        ci95_saving=interval95(_saving, spent, random) if random and np.mean(random) > 0.0 else None,
+        saving_vs_random=float(saving(spent, random)) if random and np.mean(random) > 0.0 else None,
+        ci95_saving=interval95(saving, spent, random) if random and np.mean(random) > 0.0 else None,
         beats_random_share=_beaten(spent, random) if random else None,
         ratio_to_clairvoyant=mean / bound if bound else None,
         max_regret=max(run.regret for run in runs),
@@ -129,14 +131,10 @@ def document(found: Sequence[Results], *, seed: int) -> dict[str, Any]:
 
 
 def _instance(results: Results) -> dict[str, Any]:
-    floor = results.floor
-    told = None
-    if floor is not None:
-        told = asdict(floor)
     return {
         "instance": results.case.name,
         "full_grid_gpu_s": results.case.grid_gpu_s,
-        "clairvoyant": told,
+        "clairvoyant": asdict(results.floor) if results.floor is not None else None,
         "policies": [_policy(summarise(results, policy)) for policy in results.runs],
     }
 

@@ -19,6 +19,7 @@ from fleetsieve.instance import (
     Pool,
     Reading,
     Slo,
+    Status,
     WorkloadClass,
 )
 
@@ -39,6 +40,9 @@ def rows(draw: st.DrawFn) -> list[Measurement]:
     """Looks at some cells that often contradict an assumption or run out of memory."""
     told = []
     for cell in draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=12, unique=True)):
+        if draw(st.integers(0, 5)) == 0:
+            told += [Measurement(cell.key, seed, Status.OOM) for seed in range(2)]
+            continue
         rate, tail = draw(st.sampled_from([0.5, 1.0, 3.0, 9.0])), draw(st.sampled_from([0.1, 0.5, 2.0]))
         told.append(Measurement(cell.key, throughput_rps=Reading(rate), ttft_p99_s=Reading(tail)))
     return told
