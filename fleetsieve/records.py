@@ -49,6 +49,12 @@ class RequestRecords:
         """Requests sent inside the window that succeeded."""
         return int(np.count_nonzero((self.sent_at_s >= 0.0) & self.ok))
 
+    @property
+    def until_served_s(self) -> float:
+        """From the start of the window until all that was sent inside it and succeeded had been answered: the window at least."""
+        ended = (self.sent_at_s + self.e2e_s)[(self.sent_at_s >= 0.0) & self.ok & np.isfinite(self.e2e_s)]
+        return max(self.window_s, float(ended.max())) if len(ended) else self.window_s
+
     def latencies_s(self, metric: str) -> Floats:
         """The latencies in seconds of "ttft", "e2e" or "tpot": successful requests sent inside the window, where they have one."""
         values: Floats = {"ttft": self.ttft_s, "e2e": self.e2e_s, "tpot": self.tpot_s}[metric]

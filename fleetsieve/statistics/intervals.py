@@ -13,11 +13,16 @@ from statistics import NormalDist
 import numpy as np
 
 from fleetsieve.interval import FRACTION, Interval
-from fleetsieve.records import Floats
+from fleetsieve.records import Floats, RequestRecords
 
 P99 = 0.99
-BATCHES = 10
-"""Parts of a window for batch means: enough for a t interval, long enough to hide most of the correlation between neighbours."""
+FEWEST_BATCHES, MOST_BATCHES = 10, 30
+"""Parts of a window for batch means; more than 30 narrow an interval little (Schmeiser, Operations Research 30, 1982)."""
+
+_E2E_PER_BATCH = 5.0
+"""A batch lasts at least so many median latencies, where the window allows: neighbours then share few requests."""
+
+_ONE_SIGMA = NormalDist().cdf(-1.0)
 
 
 def requests_for_p99_bound(confidence: float, cells: int = 1) -> int:
@@ -88,11 +93,31 @@ def success_interval(succeeded: int, sent: int, alpha: float) -> Interval:
     return Interval(low, high)
 
 
+def batch_rates_rps(records: RequestRecords) -> Floats:
+    """Completions per second in equal parts of a look's window: FEWEST_BATCHES to MOST_BATCHES of them."""
+    latencies = records.latencies_s("e2e")
+    span = _E2E_PER_BATCH * float(np.median(latencies)) if len(latencies) else math.inf
+    fit = MOST_BATCHES if span <= 0.0 else math.floor(min(records.window_s / span, MOST_BATCHES))
+    return records.batch_rates_rps(max(FEWEST_BATCHES, fit))
+
+
 def rate_interval(rates_rps: Floats, alpha: float) -> Interval:
     """Student's interval of the mean of batch rates in requests/s, with an error of `alpha` on each side; at least two batches."""
     mean, count = float(np.mean(rates_rps)), len(rates_rps)
     half = t_quantile(alpha, count - 1) * float(np.std(rates_rps, ddof=1)) / math.sqrt(count)
     return Interval(max(0.0, mean - half), mean + half)
+
+
+def p99_error(latencies_s: Floats) -> float | None:
+    """The standard error of ln(p99) within a run, from the order statistics one σ away; None with too few requests."""
+    near = p99_interval(latencies_s, _ONE_SIGMA)
+    return math.log(near.hi / near.lo) / 2.0 if near.lo > 0.0 and near.hi < math.inf else None
+
+
+def rate_error(rates_rps: Floats) -> float | None:
+    """The standard error of ln(mean of batch rates) within a run; None where nothing completed."""
+    mean = float(np.mean(rates_rps))
+    return float(np.std(rates_rps, ddof=1)) / math.sqrt(len(rates_rps)) / mean if mean > 0.0 else None
 
 
 @cache

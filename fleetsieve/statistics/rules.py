@@ -5,7 +5,9 @@ shares sum to α, so that looking again until it fits is not free. With family =
 "cell" those of one cell do.
 
 The spread σ is the standard deviation of ln(one run / long-run value), per metric: declared in `[noise]`, or else pooled over the
-cells that were looked at more than once, when that has at least LEAST_DOF degrees of freedom.
+cells that were looked at more than once, when that has at least LEAST_DOF degrees of freedom. What looks with per-request records
+scatter by their own finite number of requests is no spread between runs: it is taken off (as in a one-way analysis of variance with
+random effects), for their intervals have it already.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from fleetsieve.instance import (
     Slo,
     Status,
 )
-from fleetsieve.statistics.intervals import normal_quantile, t_quantile
+from fleetsieve.statistics.intervals import batch_rates_rps, normal_quantile, p99_error, rate_error, t_quantile
 
 REFERENCE_SPREAD: Mapping[str, float] = {"ttft_p99": 0.12, "e2e_p99": 0.035, "tpot_p99": 0.03, "throughput": 0.01}
 """σ that public repeats show: 90th percentiles of two-run spreads over 40 repeated cells (InferenceMAX, October 2025)."""
@@ -99,14 +101,28 @@ def sides_in_use(slo: Slo) -> int:
 
 def _pooled(repeated: Iterable[list[Measurement]], quantity: str) -> Spread | None:
     """The spread over the cells that were looked at several times; None with fewer than LEAST_DOF degrees of freedom."""
-    squares, dof = 0.0, 0
+    squares, within, dof = 0.0, 0.0, 0
     for looks in repeated:
-        logs = [math.log(value) for row in looks if (value := reading(row, quantity).value) is not None and value > 0.0]
-        if len(logs) > 1:
-            mean = math.fsum(logs) / len(logs)
-            squares += math.fsum((log - mean) ** 2 for log in logs)
-            dof += len(logs) - 1
-    return Spread(math.sqrt(squares / dof), dof) if dof >= LEAST_DOF else None
+        told = [
+            (math.log(value), row)
+            for row in looks
+            if (value := reading(row, quantity).value) is not None and value > 0.0
+        ]
+        if len(told) > 1:
+            mean = math.fsum(log for log, _ in told) / len(told)
+            squares += math.fsum((log - mean) ** 2 for log, _ in told)
+            within += math.fsum(_within_run(row, quantity) ** 2 for _, row in told) * (1.0 - 1.0 / len(told))
+            dof += len(told) - 1
+    return Spread(math.sqrt(max(0.0, squares - within) / dof), dof) if dof >= LEAST_DOF else None
+
+
+def _within_run(row: Measurement, quantity: str) -> float:
+    """The standard error in ln that the requests of one look account for; 0 where it has no records, or too few to tell."""
+    if row.records is None:
+        return 0.0
+    if quantity == THROUGHPUT:
+        return rate_error(batch_rates_rps(row.records)) or 0.0
+    return p99_error(row.records.latencies_s(quantity)) or 0.0
 
 
 def reading(row: Measurement, quantity: str) -> Reading:

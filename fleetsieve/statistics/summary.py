@@ -1,7 +1,8 @@
 """What the looks at one cell say about it: rows in, one interval per quantity out.
 
 - Looks with per-request records: order statistics, Clopper-Pearson and batch means over the records of all looks pooled, at the
-  error that the k-th look may spend (see `rules`). Their point values are then only shown.
+  error that the k-th look may spend (see `rules`). Their point values are then only shown. An open loop carried at least what it
+  was sent, over the time until the last of that was answered: batch means would take the scatter of its arrivals for its own.
 - Looks without: a point value is taken as exact, bounds that a row brings as they stand, and several looks as the hull of what
   each says, so a second value never narrows the first without statistics behind it.
 - Where the spread between runs is known, k looks say exp(mean of ln ± q σ / √k): it widens every interval, and repeats narrow
@@ -19,7 +20,7 @@ from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKin
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
 from fleetsieve.records import RequestRecords
 from fleetsieve.statistics.intervals import (
-    BATCHES,
+    batch_rates_rps,
     p99_interval,
     rate_interval,
     requests_for_upper_p99,
@@ -73,9 +74,14 @@ def _recorded(
         intervals[metric] = _widened(p99_interval(pooled, alpha), rules, metric, count) if len(pooled) else None
         if slo.limit_s(metric) is not None:
             missing = max(missing, requests_for_upper_p99(alpha) - len(pooled))
-    rates = np.concatenate([records.batch_rates_rps(BATCHES) for records in recorded])
+    rates = np.concatenate([batch_rates_rps(records) for records in recorded])
     alpha = spent / 2.0 if THROUGHPUT in rules.spreads else spent
-    capacity = _widened(rate_interval(rates, alpha), rules, THROUGHPUT, count)
+    capacity = rate_interval(rates, alpha)
+    if cell.load_kind is LoadKind.RATE:
+        carried = sum(r.succeeded for r in recorded) / math.fsum(r.until_served_s for r in recorded)
+        low = max(capacity.lo, carried)
+        capacity = Interval(low, max(capacity.hi, low))
+    capacity = _widened(capacity, rules, THROUGHPUT, count)
     return KnownCell(
         key=cell.key,
         rows=looks,

@@ -29,6 +29,7 @@ from fleetsieve.instance import (
 from fleetsieve.interval import Interval
 from fleetsieve.records import RequestRecords
 from fleetsieve.statistics import REFERENCE_SPREAD, Rules, Spread, imagine, shares, summarise
+from fleetsieve.statistics.intervals import batch_rates_rps
 
 CELLS = tuple(Cell(CellKey("chat", 2, f"c{n}"), 2, LoadKind.CONCURRENCY, float(n)) for n in (1, 2, 4, 8))
 CELL = CELLS[0]
@@ -142,6 +143,46 @@ def test_records_decide_over_the_rows_own_figures() -> None:
     assert known.capacity_rps is not None
     assert 39.92 in known.capacity_rps
     assert known.missing_requests == 0
+
+
+def test_an_open_loop_carried_what_it_was_sent_until_that_was_answered() -> None:
+    offered = Cell(CellKey("chat", 2, "r40"), 2, LoadKind.RATE, 40.0)
+    even = replace(records(4000), sent_at_s=np.linspace(0.0, 100.0, 4000, endpoint=False))
+    served = summarise(offered, [replace(look(0), key=offered.key, records=even)], Rules(1e-6)).capacity_rps
+    assert served is not None
+    assert 4000 / 103.0 < served.lo <= served.hi == 40.0
+    behind = replace(even, e2e_s=0.2 + 0.5 * even.sent_at_s)
+    overloaded = summarise(offered, [replace(look(0), key=offered.key, records=behind)], Rules(1e-6)).capacity_rps
+    assert overloaded is not None
+    assert overloaded.lo == pytest.approx(40.0 / 1.5, rel=0.01)
+
+
+def test_repeats_with_records_pool_the_spread_that_their_requests_do_not_explain() -> None:
+    def spread(sigma: float) -> float:
+        generator, rows = np.random.default_rng(5), []
+        for number in range(30):
+            drawn = records(2000, seed=number)
+            ttft = drawn.ttft_s * math.exp(sigma * float(generator.standard_normal()))
+            rows.append(
+                replace(
+                    look(number),
+                    ttft_p99_s=Reading(float(np.quantile(ttft, 0.99))),
+                    records=replace(drawn, ttft_s=ttft),
+                )
+            )
+        pooled = Rules.of(INSTANCE, rows).spreads.get("ttft")
+        return pooled.sigma if pooled is not None else 0.0
+
+    within = 0.1 / math.sqrt(2000 * 0.01) * 10.0 / math.log(100)
+    assert spread(0.0) < 0.6 * within
+    assert spread(0.2) == pytest.approx(0.2, rel=0.25)
+
+
+def test_a_window_is_cut_into_batches_longer_than_requests_last() -> None:
+    quick = records(4000)
+    slow = replace(quick, e2e_s=np.full(4000, 1.0))
+    slower = replace(quick, e2e_s=np.full(4000, 30.0))
+    assert [len(batch_rates_rps(one)) for one in (quick, slow, slower)] == [30, 20, 10]
 
 
 def test_too_few_requests_leave_the_bound_open_and_say_how_many_are_missing() -> None:
