@@ -19,6 +19,7 @@ class Type(Enum):
     INTEGER = "a whole number"
     NUMBER = "a number"
     FLAG = "true or false"
+    TEXTS = "a list of texts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Key:
         """What a right value is."""
         if self.choices:
             return "one of " + ", ".join(f'"{choice}"' for choice in self.choices)
-        if self.type in (Type.TEXT, Type.FLAG):
+        if self.type in (Type.TEXT, Type.FLAG, Type.TEXTS):
             return str(self.type.value)
         return f"{self.type.value} {self.range}" + (f", in {self.unit}" if self.unit else "")
 
