@@ -31,10 +31,12 @@ STORY = """
     stopping                when going on does not pay
     sieve                   ask and tell
     files                   folders <-> instances
+    load                    requests sent to a replica
     what_if                 the same fleet under other numbers
     probes                  what measures a cell
     journal                 a run on disk
     running                 a run from its first question to its certificate
+    account history         what a cell can still change; what a run did
     studies                 what is worth what, where the truth is known
     simulator               grids without a GPU
     doctor                  whether this machine can solve

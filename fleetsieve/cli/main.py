@@ -25,6 +25,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "validate": "Check an instance folder and tell every fault of its files at once.",
     "solve": "Decide on what is measured: both plans, the gap and the verdict.",
+    "explain": "Tell of each cell what is known, by what, and whether it can still change the decision.",
     "certify": "Check a stored certificate again from the files alone.",
     "run": "Measure what decides, one cell at a time, until the certificate fires.",
     "calibrate": "Count wrong certificates under measurement noise, on a table whose truth is known.",

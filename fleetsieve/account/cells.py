@@ -1,0 +1,221 @@
+"""What is known of each cell, what removes it, and whether it can still change the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from fleetsieve_models.problem import Configuration
+
+from fleetsieve.account.bounds import SUCCESS, Bound, Witnesses, bounds_of
+from fleetsieve.assumptions import CAPACITY, MEMORY
+from fleetsieve.certificate import Certificate, Verdict
+from fleetsieve.certificate.sentence import listed
+from fleetsieve.envelope import CellBounds, ClassEnvelope, class_configurations, fits, lacks
+from fleetsieve.instance import Cell, CellKey, Measurement
+
+
+class Known(StrEnum):
+    """How a cell is known."""
+
+    MEASURED = "measured"
+    FAILED = "failed"
+    BOUNDED = "bounded"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CellAccount:
+    """The account of one cell.
+
+    `rows` are its own looks; `closed` says why no plan may use it beside what the bounds say ("" where nothing does); `can_change`
+    and `why`: whether a measurement of it can still change the decision, and the reason.
+    """
+
+    cell: Cell
+    rows: tuple[Measurement, ...]
+    known: Known
+    bounds: tuple[Bound, ...]
+    closed: str
+    planned_replicas: int
+    can_change: bool
+    why: str
+
+    @property
+    def key(self) -> CellKey:
+        """The cell's key."""
+        return self.cell.key
+
+    @cached_property
+    def removed_by(self) -> tuple[Bound, ...]:
+        """The bounds that rule the cell out."""
+        return tuple(bound for bound in self.bounds if bound.removes)
+
+    def bound(self, quantity: str) -> Bound:
+        """The bound of "capacity", "ttft", "e2e", "tpot" or "success"."""
+        return next(bound for bound in self.bounds if bound.quantity == quantity)
+
+
+def cell_accounts(
+    certificate: Certificate, waiting: Iterable[CellKey], keys: Iterable[CellKey] | None = None
+) -> tuple[CellAccount, ...]:
+    """The account of every cell, or of `keys`, in the order of the instance.
+
+    `waiting` are the cells that a measurement may still resolve: a sieve's candidates.
+    """
+    envelope, asked = certificate.envelope, set(waiting)
+    wanted = None if keys is None else set(keys)
+    told: list[CellAccount] = []
+    for workload in envelope.instance.classes:
+        own = envelope.classes[workload.name]
+        chosen = [key for key in own.bounds if wanted is None or key in wanted]
+        if not chosen:
+            continue
+        witnesses = Witnesses(own, envelope.assumptions)
+        usable = class_configurations(envelope.instance, own, lower=True)
+        told += [
+            _account(certificate, own, key, bounds_of(own, key, witnesses), usable, key in asked) for key in chosen
+        ]
+    order = {cell.key: place for place, cell in enumerate(envelope.instance.cells)}
+    return tuple(sorted(told, key=lambda account: order[account.key]))
+
+
+def _account(
+    certificate: Certificate,
+    own: ClassEnvelope,
+    key: CellKey,
+    bounds: tuple[Bound, ...],
+    usable: Sequence[Configuration],
+    asked: bool,
+) -> CellAccount:
+    b, known = own.bounds[key], own.view.known.get(key)
+    planned = certificate.conservative.replica_counts.get(key, 0)
+    closed = _closed(own, b)
+    can_change, why = _effect(certificate, own, b, usable, asked, planned, closed, bounds)
+    rows = known.rows if known is not None else ()
+    return CellAccount(b.cell, rows, _known(b, own, bounds), bounds, closed, planned, can_change, why)
+
+
+def _known(b: CellBounds, own: ClassEnvelope, bounds: Sequence[Bound]) -> Known:
+    known = own.view.known.get(b.cell.key)
+    if known is not None and known.failed:
+        return Known.FAILED
+    if b.measured:
+        return Known.MEASURED
+    return Known.BOUNDED if any(bound.known for bound in bounds) else Known.UNKNOWN
+
+
+def _closed(own: ClassEnvelope, b: CellBounds) -> str:
+    """Why no plan may use the cell, whatever it would show."""
+    key = b.cell.key
+    if b.cell.excluded:
+        return "excluded by the operator"
+    if key in own.closed:
+        return own.closed[key]
+    if own.view.workload.demand_rps <= 0.0:
+        return "its class demands nothing"
+    return "" if fits(b.cell, own.view.pools[key.pool]) else "its replica fits no node"
+
+
+def _effect(
+    certificate: Certificate,
+    own: ClassEnvelope,
+    b: CellBounds,
+    usable: Sequence[Configuration],
+    asked: bool,
+    planned: int,
+    closed: str,
+    bounds: Sequence[Bound],
+) -> tuple[bool, str]:
+    """Whether a measurement of the cell can still change the decision, and why."""
+    if closed:
+        return False, closed
+    if not b.possible:
+        return False, f"ruled out: {listed([_removal(bound) for bound in bounds if bound.removes])}"
+    if planned:
+        told = f"in the plan, {planned} replica{'s' if planned > 1 else ''}"
+        again = asked and certificate.verdict is Verdict.UNDECIDED
+        return again, f"{told}; another look may narrow what it promises" if again else told
+    if certificate.verdict is Verdict.INFEASIBLE:
+        return False, "a floor is missed whatever it shows"
+    if certificate.verdict is Verdict.FEASIBLE:
+        return False, _settled(certificate, b)
+    if not asked:
+        return False, _not_asked(own, b)
+    better = dominating(certificate, own, b, usable)
+    if better is not None:
+        return False, f"{better} serves as much of the class on no more GPUs, measured"
+    return True, "another look may settle it" if b.measured else "a plan may use it, for all that is known"
+
+
+def _removal(bound: Bound) -> str:
+    """The limit that a bound breaks, with the assumption and the cell behind it where it was not measured."""
+    told = limit_name(bound.quantity)
+    if bound.measured:
+        return told
+    source = f" from TP{bound.cells[0].tp} {bound.cells[0].load}" if len(bound.cells) == 1 else ""
+    return f"{told}, by {bound.assumption}{source}"
+
+
+def _settled(certificate: Certificate, b: CellBounds) -> str:
+    if b.committable:
+        return "usable, and not needed: the plan does as well without it"
+    return f"whatever it shows, no plan gets better by more than {certificate.epsilon:g}"
+
+
+def _not_asked(own: ClassEnvelope, b: CellBounds) -> str:
+    """Why a cell that is still possible is no candidate."""
+    known = own.view.known.get(b.cell.key)
+    if known is None:
+        return "it cannot be measured: the table that is replayed has no row of it"
+    if known.failed:
+        return f"it ended in {known.rows[-1].status} {len(known.rows)} times, and is not tried again"
+    if b.committable:
+        return "usable, and not needed: the plan does as well without it"
+    lacking = lacks(known, own.view.workload.slo)
+    told = f"its rows lack {', '.join(lacking)}" if lacking else "it straddles its SLO"
+    return f"{told}, and cannot be looked at again"
+
+
+def dominating(
+    certificate: Certificate, own: ClassEnvelope, b: CellBounds, usable: Sequence[Configuration]
+) -> CellKey | None:
+    """A measured cell that makes `b` pointless: what n replicas of it may serve at best, others are sure to serve on their GPUs.
+
+    Exact for every number n of replicas that fits the pool; where different cells are needed for different n, the one for the
+    most replicas is given. None: nothing measured replaces it.
+    """
+    fleet, demand = certificate.envelope.instance.fleet, own.view.workload.demand_rps
+    pool, size = own.view.pools[b.cell.key.pool], b.cell.gpus
+    others = [q for q in usable if q.pool == pool.name]
+    best: CellKey | None = None
+    for n in range(1, pool.gpus // size + 1):
+        hoped = min(demand, n * b.capacity_rps.hi * fleet.max_utilisation)
+        better = [q.name for q in others if min(demand, _replacing(n, size, q, pool.gpus_per_node)) >= hoped]
+        if not better:
+            return None
+        best = better[0] if isinstance(better[0], CellKey) else None
+    return best
+
+
+def _replacing(n: int, size: int, q: Configuration, gpus_per_node: int | None) -> float:
+    """What replicas of `q` serve on the GPUs of n replicas of `size`; on nodes, each within the place of one of these."""
+    count = n * (size // q.gpus) if gpus_per_node is not None else n * size // q.gpus
+    return count * q.capacity_rps
+
+
+NAMES = {
+    CAPACITY: "capacity",
+    "ttft": "TTFT p99",
+    "e2e": "e2e p99",
+    "tpot": "TPOT p99",
+    SUCCESS: "success",
+    MEMORY: "memory",
+}
+
+
+def limit_name(quantity: str) -> str:
+    """A quantity as a person reads it."""
+    return NAMES[quantity]

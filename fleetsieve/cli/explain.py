@@ -1,0 +1,62 @@
+"""`fleetsieve explain DIR`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli.main import emit
+from fleetsieve.errors import UsageError
+
+if TYPE_CHECKING:
+    from fleetsieve.instance import CellKey, Instance
+
+
+@click.command("explain")
+@options.folder
+@click.option("--class", "class_name", metavar="C", help="Cells of this class only.")
+@click.option("--tp", type=int, metavar="N", help="Cells of this TP degree only.")
+@click.option("--load", metavar="L", help="Cells of this load label only.")
+@click.option(
+    "--policy", metavar="NAME", help="Who is asked what comes next (default: the run's policy, or decision-gap)."
+)
+@options.as_json
+def command(
+    folder: str, class_name: str | None, tp: int | None, load: str | None, policy: str | None, as_json: bool
+) -> int:
+    """Tell of each cell by what it is known, which limit removes it, and whether it can still change the decision.
+
+    And which measurement would settle the verdict, at what cost. A few cells are told of bound by bound.
+    """
+    from fleetsieve.account import account, account_document
+    from fleetsieve.files import read_instance
+    from fleetsieve.history import read_history, state_of
+    from fleetsieve.presentation.cells import show_account
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results, tell_suspicions
+    from fleetsieve.solving import Milp
+
+    read = read_instance(folder)
+    tell_suspicions(read.suspicions)
+    keys = _chosen(read.instance, class_name, tp, load)
+    with working("solving"):
+        told = account(state_of(read, read_history(read.path), Milp(), policy), keys)
+    if as_json:
+        emit(account_document(told))
+    else:
+        show_account(results(), told)
+    return 0
+
+
+def _chosen(instance: Instance, class_name: str | None, tp: int | None, load: str | None) -> list[CellKey]:
+    """The cells that are asked for."""
+    keys = [cell.key for cell in instance.cells]
+    wanted = {"class_name": ("--class", class_name), "tp": ("--tp", tp), "load": ("--load", load)}
+    for field, (flag, value) in wanted.items():
+        there = list(dict.fromkeys(getattr(key, field) for key in keys))
+        keys = [key for key in keys if value is None or getattr(key, field) == value]
+        if not keys:
+            raise UsageError(f"{flag} {value}: no cell has it", f"there are {', '.join(map(str, there))}")
+    return keys

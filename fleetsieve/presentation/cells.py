@@ -1,0 +1,123 @@
+"""The account of an instance's cells for a person to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fleetsieve.account import Account, Bound, CellAccount, Next
+from fleetsieve.account.cells import limit_name
+from fleetsieve.assumptions import CAPACITY, MEMORY
+from fleetsieve.certificate import Verdict, verdict_sentence
+from fleetsieve.certificate.sentence import gap_text, listed
+from fleetsieve.instance import TAIL_METRICS, CellKey
+from fleetsieve.presentation.plans import STYLES
+from fleetsieve.presentation.terminal import literal, say, show_table
+
+FEW = 3
+"""Up to this many cells are told of bound by bound."""
+
+
+def show_account(console: Console, account: Account) -> None:
+    """The verdict, one table a class (bound by bound for a few cells), and what a measurement would settle."""
+    c = account.certificate
+    say(console, verdict_sentence(c), STYLES[c.verdict])
+    if len(account.cells) <= FEW:
+        for told in account.cells:
+            show_cell(console, told)
+    else:
+        for workload in c.envelope.instance.classes:
+            own = [told for told in account.cells if told.key.class_name == workload.name]
+            if own:
+                show_table(console, cells_table(workload.name, own))
+    for line in settling_lines(account):
+        say(console, line)
+
+
+def cells_table(name: str, cells: Sequence[CellAccount]) -> Table:
+    """One row a cell of the class `name`: how it is known, what it may do, what removes it, whether it can change the decision."""
+    table = Table(title=literal(name), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for title in ("TP", "load"):
+        table.add_column(title, justify="right" if title == "TP" else "left")
+    limited = [m for m in TAIL_METRICS if any(told.bound(m).limit is not None for told in cells)]
+    for title in ("known", "requests/s", *(f"{limit_name(m)}, s" for m in limited), "can it change the decision?"):
+        table.add_column(title, overflow="fold")
+    for told in cells:
+        answer = ("yes: " if told.can_change else "no: ") + told.why
+        pool = "" if told.key == CellKey(*told.key[:3]) else f" on {told.key.pool}"
+        figures = [short_text(told.bound(quantity)) for quantity in (CAPACITY, *limited)]
+        style = "bold" if told.can_change or told.planned_replicas else ""
+        row = [Text(str(told.key.tp)), literal(told.key.load + pool), Text(told.known), *map(Text, figures)]
+        table.add_row(*row, literal(answer, style))
+    return table
+
+
+def show_cell(console: Console, told: CellAccount) -> None:
+    """One cell, bound by bound."""
+    say(console, f"{told.key} ({told.known}; {told.cell.gpus} GPUs a replica)", "bold")
+    for row in told.rows:
+        where = f"line {row.line} of measurements.csv" if row.line else "a row from elsewhere"
+        say(console, f"  look {row.seed}: {row.status} ({where}{'; ' + row.source if row.source else ''})")
+    for bound in told.bounds:
+        say(console, f"  {bound_text(bound)}")
+    say(console, f"  can it change the decision? {'yes' if told.can_change else 'no'}: {told.why}")
+
+
+def short_text(bound: Bound) -> str:
+    """A bound in a table: the interval, "~" before what is not measured, "!" after what breaks its limit."""
+    if not bound.known or bound.interval is None:
+        return "?"
+    low, high = bound.interval.lo, bound.interval.hi
+    told = f"{low:.4g}"
+    if low != high:
+        told = f"<= {high:.4g}" if low == 0.0 else f">= {low:.4g}" if math.isinf(high) else f"{low:.4g} to {high:.4g}"
+    return f"{told} !" if bound.removes else told
+
+
+def bound_text(bound: Bound) -> str:
+    """A bound in words: the quantity, its interval, by what, and how it stands to its limit."""
+    name = limit_name(bound.quantity)
+    if bound.quantity == MEMORY:
+        return f"{name}: too small, by {bound.assumption} from {listed([str(key) for key in bound.cells], 3)}"
+    if not bound.known:
+        limit = "" if bound.limit is None else f" (limit {bound.limit:g})"
+        return f"{name}: nothing bounds it{limit}"
+    unit = {CAPACITY: " requests/s"}.get(bound.quantity, " s" if bound.quantity in TAIL_METRICS else "")
+    by = "measured" if bound.measured else f"by {bound.assumption}"
+    if bound.cells:
+        by += f" from {listed([str(key) for key in bound.cells], 3)}"
+    told = f"{name}: {short_text(bound).removesuffix(' !')}{unit}, {by}"
+    if bound.limit is None:
+        return told
+    stands = "misses" if bound.removes else "keeps" if bound.keeps else "may keep"
+    return f"{told}; {stands} the limit of {bound.limit:g}{unit}"
+
+
+def settling_lines(account: Account) -> list[str]:
+    """What would settle the verdict, and at what cost."""
+    lines = [f"nothing is asked: {account.ended}"] if account.ended else []
+    if account.next is not None:
+        lines.append(next_text(account.next))
+    if account.settling:
+        cells = listed([str(key) for key in account.settling], 5)
+        lines.append(f"could settle it: {cells}; one look at each costs {account.settling_gpu_s:,.0f} GPU-seconds")
+    if len(account.waiting) > len(account.settling) and account.certificate.blocking:
+        lines.append(
+            f"at most: {len(account.waiting)} cells may still be measured, {account.waiting_gpu_s:,.0f} GPU-seconds"
+        )
+    return lines
+
+
+def next_text(asked: Next) -> str:
+    """The measurement that is asked for next, and what the verdict would be after it."""
+    e = asked.experiment
+    ends = [
+        f"{told}: {c.verdict}" + (f" (gap {gap_text(c.gap)})" if c.verdict is Verdict.UNDECIDED else "")
+        for told, c in (("as good as its bounds allow", asked.at_best), ("unusable", asked.at_worst))
+    ]
+    return f"next ({asked.policy}): {e.key}, {e.expected_cost_gpu_s:,.0f} GPU-seconds, {e.reason}; if it is {'; '.join(ends)}"
