@@ -31,7 +31,7 @@ STORY = """
     stopping                when going on does not pay
     sieve                   ask and tell
     files                   folders <-> instances
-    load                    requests sent to a replica
+    load serving            requests sent to a replica; a server and its GPUs
     what_if                 the same fleet under other numbers
     probes                  what measures a cell
     journal                 a run on disk

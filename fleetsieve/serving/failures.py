@@ -1,0 +1,160 @@
+"""Why a server did not start, or did not live: from its exit code and the end of its log.
+
+Only what would fail again every time is a `failed_start`; memory, time-outs and deaths have statuses that may be flakes, and
+closing a cell for good needs more than one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetsieve.instance import Status
+
+KEPT_LINES = 20
+_TAIL_BYTES = 256 << 10
+_WIDEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed start or a death: what it is in a few words, whether another try can help, and the last lines of the log."""
+
+    status: Status
+    reason: str
+    retry: bool
+    last_lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.status.value}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A pattern in the log, and what it means; `{line}` in the reason is the line that has it."""
+
+    pattern: re.Pattern[str]
+    status: Status
+    reason: str
+    retry: bool
+
+
+def _sign(pattern: str, status: Status, reason: str, *, retry: bool = False) -> _Sign:
+    return _Sign(re.compile(pattern, re.IGNORECASE), status, reason, retry)
+
+
+HEADS = re.compile(r"attention heads \((\d+)\)\s*must be divisible by tensor parallel size \((\d+)\)", re.IGNORECASE)
+
+_MEMORY = _sign(
+    r"out of memory|OutOfMemoryError|cudaErrorMemoryAllocation|No available memory for the cache blocks"
+    r"|larger than the available KV cache memory|less than desired (GPU|CPU) memory utili[sz]ation"
+    r"|can't allocate memory|Cannot allocate memory|\bMemoryError\b|No space left on device.*shm",
+    Status.OOM,
+    "out of memory: {line}",
+    retry=True,
+)
+_STARTS = (
+    _sign(r"Address already in use|EADDRINUSE", Status.CRASHED, "the port is in use: {line}", retry=True),
+    _sign(
+        r"(larger than|exceeds?|cannot be larger than).*(available|number of) GPUs|invalid device ordinal"
+        r"|No CUDA GPUs are available|not enough GPUs",
+        Status.FAILED_START,
+        "more GPUs are asked for than there are: {line}",
+    ),
+    _MEMORY,
+    _sign(
+        r"NCCL (error|WARN)|ncclUnhandled|ncclSystemError|ncclInternalError|ncclRemoteError|DistBackendError|DistStoreError"
+        r"|DistNetworkError|Watchdog caught collective|Rendezvous\w*Error|connectFullMesh|socket timeout|wait timeout after",
+        Status.TIMEOUT,
+        "the processes of the server did not find together (NCCL or its like): {line}",
+        retry=True,
+    ),
+    _sign(
+        r"unrecognized arguments|: error: |expected one argument|invalid choice|Unexpected keyword argument",
+        Status.FAILED_START,
+        "an argument is refused: {line}",
+    ),
+    _sign(
+        r"is not a valid model identifier|Repository Not Found|GatedRepo|gated repo|No such file or directory.*config"
+        r"|does not appear to have a file named|No model architectures are specified|architectures .* (are )?not supported"
+        r"|Repo id must |LocalEntryNotFoundError|OfflineModeIsEnabled|Invalid repository ID or local directory"
+        r"|cannot find any model weights|HFValidationError|outgoing traffic has been disabled|couldn't connect to",
+        Status.FAILED_START,
+        "the model cannot be loaded: {line}",
+    ),
+    _sign(r"validation errors? for|ValidationError", Status.FAILED_START, "the configuration is refused: {line}"),
+    _sign(
+        r"Engine core initialization failed|Engine process failed|EngineDeadError|EngineCore .*died|WorkerProc init\w* failed",
+        Status.CRASHED,
+        "the engine died at its start: {line}",
+        retry=True,
+    ),
+)
+"""In the order in which they count: the root cause stands before what follows from it."""
+
+
+def start_failure(
+    exit_code: int | None, log: Sequence[str], *, waited_s: float | None = None, valid_tps: Sequence[int] | None = None
+) -> Failure:
+    """Why a start failed. `exit_code` is None when the server still lived as its deadline of `waited_s` was over.
+
+    `valid_tps` are named where the TP does not divide the heads; unknown, they follow from the heads in the log.
+    """
+    kept = tuple(log[-KEPT_LINES:])
+    for line in log:
+        if match := HEADS.search(line):
+            heads, tp = int(match[1]), int(match[2])
+            valid = valid_tps or [n for n in range(1, heads + 1) if heads % n == 0]
+            reason = f"TP {tp} does not divide the {heads} attention heads; TP can be {', '.join(map(str, valid))}"
+            return Failure(Status.FAILED_START, reason, False, kept)
+    for sign in _STARTS:
+        if found := _last(sign.pattern, log):
+            return Failure(sign.status, sign.reason.format(line=found), sign.retry, kept)
+    if exit_code is None:
+        reason = f"not ready after {waited_s:g} s" if waited_s is not None else "not ready in time"
+        return Failure(Status.TIMEOUT, reason, True, kept)
+    if exit_code == 2:
+        return Failure(Status.FAILED_START, "an argument is refused (exit code 2)", False, kept)
+    if exit_code in (126, 127):
+        return Failure(Status.FAILED_START, f"the command cannot be run (exit code {exit_code})", False, kept)
+    return Failure(Status.CRASHED, f"{_ended(exit_code)} before it was ready", True, kept)
+
+
+def death(exit_code: int | None, log: Sequence[str]) -> Failure:
+    """Why a server that had been ready is gone (`exit_code`), or lives and answers no more (None)."""
+    kept = tuple(log[-KEPT_LINES:])
+    if found := _last(_MEMORY.pattern, log):
+        return Failure(Status.OOM, _MEMORY.reason.format(line=found), True, kept)
+    what = "the server answers no more" if exit_code is None else f"{_ended(exit_code)} while serving"
+    return Failure(Status.CRASHED, what, True, kept)
+
+
+def last_lines(path: Path, since: int = 0) -> tuple[str, ...]:
+    """The last lines of a log from byte `since` on, at most some hundred KiB; () when there are none."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(since, size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ()
+    return tuple(line.rstrip()[:_WIDEST] for line in text.replace("\r", "\n").split("\n") if line.strip())
+
+
+def _last(pattern: re.Pattern[str], log: Sequence[str]) -> str | None:
+    """The last line with the pattern, without the prefixes of loggers; of a traceback that is the error itself."""
+    found = next((line for line in reversed(log) if pattern.search(line)), None)
+    if found is None:
+        return None
+    return re.sub(r"^(\([^)]*pid=\d+\)\s*)?((ERROR|WARNING|CRITICAL|INFO) [\d-]+ [\d:]+ \[[^]]*\]\s*)?", "", found)[
+        :200
+    ]
+
+
+def _ended(exit_code: int) -> str:
+    if exit_code < 0:
+        hint = ", as the kernel does when memory runs out" if exit_code == -9 else ""
+        return f"it was killed by signal {-exit_code}{hint}"
+    return f"it ended with exit code {exit_code}"
