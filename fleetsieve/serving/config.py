@@ -129,7 +129,7 @@ def _read(tables: TomlTables, folder: Path) -> ServeConfig:
         tables.tell(("serve", "host"), "not loopback", message)
     if "command" in section:
         values["command"] = words(tables, ("serve", "command"), section["command"])
-        if values["command"] == ():
+        if not section["command"] or not str(section["command"]).strip():
             tables.tell(("serve", "command"), "empty field", 'command is empty; write command = ["vllm", "serve"]')
     common = _overrides(tables, ("serve",), section)
     if (heads := values.get("attention_heads") or heads_of(Path(values["model"]))) is not None:
