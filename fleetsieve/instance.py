@@ -263,7 +263,8 @@ class Instance:
     default. `noise` maps a metric to the declared between-run σ of ln(one run / long-run value).
 
     Raises:
-        UsageError: when classes or cells repeat a name, or a cell names a class or pool that is not there.
+        UsageError: when classes or cells repeat a name, a cell names a class or pool that is not there, or `noise` a metric that
+            does not vary.
     """
 
     name: str
@@ -287,6 +288,10 @@ class Instance:
             raise UsageError(f"a class name repeats in {names}")
         if len(self.cell_by_key) != len(self.cells):
             raise UsageError(f"instance {self.name}: two cells share one key (class, tp, load, pool)")
+        if strange := sorted(set(self.noise) - set(NOISE_KEYS.values())):
+            raise UsageError(
+                f"instance {self.name}: a spread of {strange[0]!r}", f"it is one of {', '.join(NOISE_KEYS.values())}"
+            )
         pools = {pool.name for pool in self.fleet.pools}
         for cell in self.cells:
             if cell.key.class_name not in self.class_by_name or cell.key.pool not in pools:

@@ -4,7 +4,8 @@ A killed run loses nothing that was measured. The order on disk is: the measured
 that stops anywhere has at most one row without its line, and at most one torn last line or row, which is cut off when the run is
 opened again. The loop is deterministic: the line that is missing is written as it would have been.
 
-    run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl, replay.csv (of a replay),
+    run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl,
+                 records/ (the requests of looks that have any), replay.csv and replay-records/ (the hidden table of a replay),
                  prior.csv (where a tool's predictions order the search), certificate.json
 
 The log's first line holds the SHA-256 of the files that stay as they are, and each step's line that of its measured row: a run
@@ -26,7 +27,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.files import measurement_header, measurement_row, replace_file
+from fleetsieve.files import (
+    HIDDEN_RECORDS,
+    RECORDS,
+    measurement_header,
+    measurement_row,
+    record_name,
+    records_of,
+    replace_bytes,
+    replace_file,
+)
 from fleetsieve.instance import Measurement
 
 STATED = ("instance.toml", "classes.csv", "cells.csv")
@@ -38,8 +48,8 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files of an instance folder that a certificate speaks of, by name."""
-    return _digests(folder, (*STATED, MEASURED))
+    """SHA-256 of the files of an instance folder that a certificate speaks of, by name; records/ has one for all its files."""
+    return _digests(folder, (*STATED, MEASURED, RECORDS))
 
 
 def row_digest(row: Measurement) -> str:
@@ -48,8 +58,17 @@ def row_digest(row: Measurement) -> str:
 
 
 def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    there = [name for name in names if (folder / name).is_file()]
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in there}
+    return {name: _digest(folder / name) for name in names if (folder / name).exists()}
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file; of a folder, that of its files' names and digests."""
+    if not path.is_dir():
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    listed = "".join(
+        f"{_digest(file)}  {file.name}\n" for file in sorted(path.iterdir()) if not file.name.startswith(".")
+    )
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def json_line(line: Mapping[str, Any]) -> str:
@@ -81,12 +100,14 @@ def create(
                 shutil.copyfile(source / name, made / name)
             if hidden is not None:
                 shutil.copyfile(hidden, made / HIDDEN)
+                if records_of(hidden).is_dir():
+                    shutil.copytree(records_of(hidden), made / HIDDEN_RECORDS, copy_function=shutil.copyfile)
             if prior is not None:
                 shutil.copyfile(prior, made / PRIOR)
             (made / MEASURED).write_text(measurement_header() + "\n", encoding="utf-8", newline="")
-            line = {**start, "files": _digests(made, (*STATED, HIDDEN, PRIOR))}
+            line = {**start, "files": _digests(made, (*STATED, HIDDEN, HIDDEN_RECORDS, PRIOR))}
             (made / STEPS).write_text(json_line(line), encoding="utf-8", newline="")
-            for path in made.iterdir():
+            for path in made.rglob("*"):
                 _sync(path)
             _sync(made)
             os.replace(made, out)
@@ -134,6 +155,7 @@ def _remove_made(beside: Path) -> None:
     """Remove a half-made run; only the files that `create` writes are touched, and anything else makes this fail."""
     made = beside / _MADE
     if made.is_dir() and not made.is_symlink():
+        shutil.rmtree(made / HIDDEN_RECORDS, ignore_errors=True)
         for name in (*STATED, HIDDEN, PRIOR, MEASURED, STEPS):
             (made / name).unlink(missing_ok=True)
         made.rmdir()
@@ -254,11 +276,26 @@ class Journal:
 
     def add_row(self, row: Measurement) -> Measurement:
         """Store one measured row; it is on disk when this returns. Gives the row as it will be read back: with its line."""
+        self._reveal_records(row)
         text = measurement_row(row) + "\n"
         line = self._next_line
         _append(self._rows, text)
         self._next_line += len(_LINE_BREAK.findall(text))
         return replace(row, line=line)
+
+    def _reveal_records(self, row: Measurement) -> None:
+        """The requests of a revealed look join those of the run before its row does."""
+        name = record_name(row.key, row.seed)
+        hidden = self.folder / HIDDEN_RECORDS / name
+        if hidden.is_file():
+            try:
+                (self.folder / RECORDS).mkdir(exist_ok=True)
+                replace_bytes(self.folder / RECORDS / name, hidden.read_bytes())
+            except OSError as fault:
+                raise FleetSieveError(
+                    f"cannot write {self.folder / RECORDS / name}: {fault.strerror or fault}",
+                    "the run can go on with --resume",
+                ) from fault
 
     def add_step(self, line: Line) -> None:
         """Store the line of one step; it is on disk when this returns."""

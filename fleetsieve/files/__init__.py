@@ -4,11 +4,21 @@ from fleetsieve.files.bundled import bundled_names, resolve
 from fleetsieve.files.csv_writing import measurement_header, measurement_row
 from fleetsieve.files.folder import Folder, read_instance, read_measurements
 from fleetsieve.files.predictions import PriorFile, read_predictions
-from fleetsieve.files.records import RequestRow, read_records, record_name, write_records
-from fleetsieve.files.replacing import replace_file
+from fleetsieve.files.records import (
+    HIDDEN_RECORDS,
+    RECORDS,
+    RequestRow,
+    read_records,
+    record_name,
+    records_of,
+    write_records,
+)
+from fleetsieve.files.replacing import replace_bytes, replace_file
 from fleetsieve.files.writing import write_instance
 
 __all__ = [
+    "HIDDEN_RECORDS",
+    "RECORDS",
     "Folder",
     "PriorFile",
     "RequestRow",
@@ -20,6 +30,8 @@ __all__ = [
     "read_predictions",
     "read_records",
     "record_name",
+    "records_of",
+    "replace_bytes",
     "replace_file",
     "resolve",
     "write_instance",

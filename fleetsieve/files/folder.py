@@ -80,7 +80,7 @@ def read_measurements(path: str | Path, instance: Instance) -> tuple[Measurement
     """The measurements in the file `path`, which has the format of measurements.csv, in the order of its rows.
 
     A run's hidden replay.csv is such a file. Every row must be of a cell of `instance`; a header alone is no measurement. The
-    requests of its looks are read from records/ beside it, where that is there.
+    requests of its looks are read from the folder of its records (`records_of`), where that is there.
 
     Raises:
         InputError: with every fault of the file and of those in records/.

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from fleetsieve.records import RequestRecords
 
 RECORDS = "records"
+HIDDEN_RECORDS = "replay-records"
+"""The records of a replay's hidden table, replay.csv, which must not lie among those of what was revealed."""
+
 SUFFIX = ".csv.gz"
 STATUSES = ("ok", "failed", "rejected", "timeout", "missing")
 """How a request ended. All but "ok" count against success; a "missing" one was due and not sent, or was never heard of again."""
@@ -81,6 +84,11 @@ def _stem(key: CellKey) -> str:
     if len(stem) <= LONGEST_STEM:
         return stem
     return f"{stem[: LONGEST_STEM - 65]}-{hashlib.sha256(stem.encode()).hexdigest()}"
+
+
+def records_of(measured: Path) -> Path:
+    """The folder of the records of a table: records/ beside it, or replay-records/ for the hidden table of a replay."""
+    return measured.parent / (HIDDEN_RECORDS if measured.name == "replay.csv" else RECORDS)
 
 
 def write_records(folder: str | Path, key: CellKey, seed: int, requests: Iterable[RequestRow]) -> Path:
@@ -181,12 +189,12 @@ def _check(table: Table, ok: object, window_s: float, faults: FaultList) -> None
 def attach_records(
     measured: Path, rows: Sequence[Measurement], cell_keys: Collection[CellKey], faults: FaultList
 ) -> tuple[tuple[Measurement, ...], tuple[Fault, ...], tuple[Fault, ...]]:
-    """The rows of the file `measured`, each with its requests where the folder beside it, records/, has them.
+    """The rows of the file `measured`, each with its requests where the folder of its records (`records_of`) has them.
 
     Gives the rows, the errors and the suspicions of the files in that folder; a row that lacks what its records need is a fault
     in `faults`, those of `measured`. A file of a look that has no row (yet) is passed over; one of no cell is suspicious.
     """
-    folder = measured.parent / RECORDS
+    folder = records_of(measured)
     if not folder.is_dir():
         return tuple(rows), (), ()
     names = {name for name in os.listdir(folder) if not name.startswith(".")}
@@ -197,7 +205,7 @@ def attach_records(
             attached.append(row)
             continue
         if not row.window_s:
-            message = f"window_s is needed, for {RECORDS}/{name} holds the look's requests; write its seconds"
+            message = f"window_s is needed, for {folder.name}/{name} holds the look's requests; write its seconds"
             faults.add(row.line, "window_s", "no window_s", message)
             continue
         own = FaultList(str(folder / name))
