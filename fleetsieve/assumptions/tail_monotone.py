@@ -11,9 +11,13 @@ from fleetsieve.instance import TAIL_METRICS, ArmKey
 
 @dataclass(frozen=True)
 class TailMonotone:
-    """Slack per metric: public repeats of one cell differ by up to 74 % in TTFT p99, a few per cent in the others."""
+    """Slack per metric: public repeats of one cell differ by up to 74 % in TTFT p99, by up to 13 % in e2e p99.
 
-    slack: dict[str, float] = field(default_factory=lambda: {"ttft": 0.75, "e2e": 0.05, "tpot": 0.05})
+    A p99 over a few hundred requests scatters by about as much within a run: at 0.05 a fall of 14 % in e2e p99 at a low rate of a
+    simulated grid led to a wrong verdict; 0.15 costs 1 to 3 % more GPU-seconds.
+    """
+
+    slack: dict[str, float] = field(default_factory=lambda: {"ttft": 0.75, "e2e": 0.15, "tpot": 0.15})
     name: str = "tail_monotone"
     across_arms: bool = False
 

@@ -15,7 +15,7 @@ import numpy as np
 from fleetsieve_models.problem import STAGES, Configuration, FleetProblem, GpuPool, Name
 from numpy.typing import NDArray
 
-from fleetsieve.allocation import TIE
+from fleetsieve.allocation import TIE, Allocation
 from fleetsieve.belief import ClassBelief
 from fleetsieve.certificate.gap import Gap, frontier_gap
 from fleetsieve.envelope import ClassEnvelope, Envelope, class_configurations, class_demand
@@ -91,8 +91,19 @@ class Lookahead:
         return {**self.parts, key.class_name: self._part(envelope.classes[key.class_name])}
 
     def gap(self, parts: Mapping[str, Part]) -> tuple[Gap, float]:
-        """The stage gaps of these parts, and S-."""
-        return frontier_gap([p.low for p in parts.values()], [p.high for p in parts.values()], self._gpus, self.eta)
+        """The stage gaps of these parts, and S-.
+
+        The frontier takes MM- as m*, and a plan may give up to η of that for goodput: where this decides, the plan itself is asked.
+        """
+        low = [p.low for p in parts.values()]
+        gap, shortfall = frontier_gap(low, [p.high for p in parts.values()], self._gpus, self.eta)
+        if gap.largest <= self.epsilon < gap.min_fulfilment + self.eta:
+            plan = self._plan(parts)
+            given = (
+                greatest_min_fulfilment(low, self._gpus, shortfall) - plan.min_fulfilment if plan is not None else 0.0
+            )
+            gap = replace(gap, min_fulfilment=gap.min_fulfilment + max(0.0, given))
+        return gap, shortfall
 
     def certified(self, parts: Mapping[str, Part], gap: Gap, shortfall: float) -> bool:
         """Whether these parts certify feasibility: no open class, every floor met, every stage gap within ε."""
@@ -113,12 +124,15 @@ class Lookahead:
 
     def choice(self, parts: Mapping[str, Part]) -> Mapping[Name, int]:
         """The committed plan under θ-: replicas per configuration."""
+        plan = self._plan(parts)
+        return plan.replica_counts if plan is not None else {}
+
+    def _plan(self, parts: Mapping[str, Part]) -> Allocation | None:
         low = [p.low for p in parts.values()]
         pool = GpuPool("all", self._gpus)
         demands = tuple(c.demand for c in low)
         options = tuple(replace(q, pool=pool.name) for c in low for q in c.options.values())
-        plan = Frontier().optimise(FleetProblem(demands, options, (pool,)), STAGES[:3], eta=self.eta).allocation
-        return plan.replica_counts if plan is not None else {}
+        return Frontier().optimise(FleetProblem(demands, options, (pool,)), STAGES[:3], eta=self.eta).allocation
 
     def gamma(self, parts: Mapping[str, Part]) -> float:
         """Γ: 0 when certified, else the stage gaps + Σ_i (Σ_{arms a of i} φ_a)^κ."""

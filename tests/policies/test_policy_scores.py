@@ -7,14 +7,18 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from loop.small_fleet import CELLS, INSTANCE, row
 from policies.replaying import choice, demanding, replayed, situation
 from policies.small_fleets import LADDER, cell, fleet, looked
+from strategies import Situation as Drawn
+from strategies import situations
 
 from fleetsieve.allocation import STAGES, evaluate
 from fleetsieve.assumptions.interior_knee import InteriorKnee
 from fleetsieve.belief import ClassBelief, Outcome
-from fleetsieve.certificate import certify
+from fleetsieve.certificate import Verdict, certify
 from fleetsieve.envelope import Envelope
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, CertificateSettings, Slo, WorkloadClass
@@ -49,6 +53,16 @@ def reductions(asked: Situation, envelope: Envelope) -> dict[CellKey, float]:
         key: math.fsum(p * (now - total(after)) for p, after in imagined(asked, key, envelope))
         for key in asked.candidates
     }
+
+
+@settings(max_examples=150)
+@given(situations(known=0.8, width=0.0), st.sampled_from([0.1, 0.2, 0.4]), st.sampled_from([0.5, 0.9]))
+def test_what_is_imagined_as_certified_would_be(drawn: Drawn, epsilon: float, share: float) -> None:
+    stated = replace(drawn.instance, certificate=CertificateSettings(epsilon, share * epsilon))
+    envelope = Envelope.of(stated, drawn.rows)
+    look = Lookahead(envelope, share * epsilon, epsilon)
+    certified = look.certified(look.parts, *look.gap(look.parts))
+    assert certified == (certify(envelope, Frontier()).verdict is Verdict.FEASIBLE)
 
 
 def under_the_knee(envelope: Envelope) -> Envelope:
