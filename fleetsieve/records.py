@@ -39,6 +39,25 @@ class RequestRecords:
         if not self.window_s > 0.0:
             raise UsageError(f"a measurement window of {self.window_s:g} s")
 
+    @classmethod
+    def from_requests(
+        cls,
+        sent_at_s: Floats,
+        ttft_s: Floats,
+        e2e_s: Floats,
+        output_tokens: Floats,
+        ok: NDArray[np.bool_],
+        window_s: float,
+    ) -> RequestRecords:
+        """Records of requests with their output tokens, NaN where a value is absent; a failed one keeps no latency.
+
+        TPOT is (e2e - ttft) / (output tokens - 1), as in vLLM, and absent for fewer than two output tokens.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            tpot = np.where(output_tokens >= 2.0, (e2e_s - ttft_s) / (output_tokens - 1.0), np.nan)
+        ttft, e2e, tpot = (np.where(ok, values, np.nan) for values in (ttft_s, e2e_s, tpot))
+        return cls(sent_at_s, ttft, e2e, tpot, ok, window_s)
+
     @property
     def sent(self) -> int:
         """Requests sent inside the window."""

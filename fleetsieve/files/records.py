@@ -6,7 +6,6 @@ import csv
 import gzip
 import hashlib
 import io
-import math
 import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
@@ -123,10 +122,7 @@ def _packed(rows: Sequence[RequestRow]) -> bytes:
 
 
 def read_records(path: str | Path, window_s: float, faults: FaultList) -> RequestRecords | None:
-    """The requests in one file of a records/ folder, for a window of `window_s` seconds; None, with the faults, when it has any.
-
-    TPOT is (e2e - ttft) / (output tokens - 1), as in vLLM, and absent for fewer than two output tokens.
-    """
+    """The requests in one file of a records/ folder, for a window of `window_s` seconds; None, with the faults, when it has any."""
     import numpy as np
 
     from fleetsieve.records import RequestRecords
@@ -142,12 +138,7 @@ def read_records(path: str | Path, window_s: float, faults: FaultList) -> Reques
     if faults.errors:
         return None
     sent, ttft, e2e, tokens = (table.numbers[name] for name in ("sent_at_s", "ttft_s", "e2e_s", "output_tokens"))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        tpot = np.where(tokens >= 2.0, (e2e - ttft) / (tokens - 1.0), math.nan)
-    absent = np.full(len(table), math.nan)
-    return RequestRecords(
-        sent, np.where(ok, ttft, absent), np.where(ok, e2e, absent), np.where(ok, tpot, absent), ok, window_s
-    )
+    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s)
 
 
 def _check(table: Table, ok: object, window_s: float, faults: FaultList) -> None:

@@ -9,9 +9,10 @@ from types import MappingProxyType
 import numpy as np
 
 from fleetsieve.errors import UsageError
-from fleetsieve.instance import NOTHING_READ, CellKey, Measurement, Reading, Status
+from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.probes.noisy import look_generator
 from fleetsieve.records import RequestRecords
+from fleetsieve.statistics.points import point_row
 
 
 class Resampled:
@@ -59,26 +60,3 @@ def resample(records: RequestRecords, generator: np.random.Generator) -> Request
         records.ok[chosen],
         records.window_s,
     )
-
-
-def point_row(row: Measurement, records: RequestRecords) -> Measurement:
-    """The row with the point values of `records` and without them.
-
-    A p99 is the least latency that 99 % of the requests do not exceed: the quantile that order statistics bound.
-    """
-    return replace(
-        row,
-        throughput_rps=Reading(float(np.mean(records.batch_rates_rps(1)))),
-        success_rate=Reading(records.succeeded / records.sent) if records.sent else NOTHING_READ,
-        ttft_p99_s=_p99(records, "ttft"),
-        e2e_p99_s=_p99(records, "e2e"),
-        tpot_p99_s=_p99(records, "tpot"),
-        requests=records.sent,
-        records=None,
-        line=0,
-    )
-
-
-def _p99(records: RequestRecords, metric: str) -> Reading:
-    latencies = records.latencies_s(metric)
-    return Reading(float(np.quantile(latencies, 0.99, method="inverted_cdf"))) if len(latencies) else NOTHING_READ

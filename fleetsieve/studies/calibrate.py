@@ -21,8 +21,9 @@ from fleetsieve.instance import NOISE_KEYS, CellKey, Instance, Measurement, Stat
 from fleetsieve.policies import policy_named
 from fleetsieve.probes import Probe, Replay
 from fleetsieve.probes.noisy import Noisy, long_run
-from fleetsieve.probes.resampled import Resampled, point_row
+from fleetsieve.probes.resampled import Resampled
 from fleetsieve.sieve import Sieve
+from fleetsieve.statistics.points import point_row
 from fleetsieve.studies.judging import Truth, engine_for
 from fleetsieve.studies.processes import shared, workers
 

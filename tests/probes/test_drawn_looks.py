@@ -11,9 +11,10 @@ import pytest
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Measurement, Reading, Status
 from fleetsieve.probes.noisy import Noisy, long_run
-from fleetsieve.probes.resampled import Resampled, point_row
+from fleetsieve.probes.resampled import Resampled
 from fleetsieve.records import RequestRecords
 from fleetsieve.statistics.intervals import p99_interval
+from fleetsieve.statistics.points import point_row
 
 KEY, OTHER = CellKey("chat", 2, "c8"), CellKey("chat", 4, "c8")
 ROW = Measurement(

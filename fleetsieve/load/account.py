@@ -1,0 +1,52 @@
+"""The figures of a look, from what came of its schedule: the row of measurements.csv with the requests that decide.
+
+Nothing is computed here that is computed elsewhere: a row shows the point values that `statistics` takes from the records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fleetsieve.files.records import RequestRow
+from fleetsieve.instance import Measurement, Status
+from fleetsieve.load.protocol import Sent
+from fleetsieve.records import RequestRecords
+from fleetsieve.statistics.points import point_row, quantile
+
+
+def records_of(rows: Sequence[RequestRow], window_s: float) -> RequestRecords:
+    """The records of requests that are in memory: what reading their file gives."""
+    columns = [(row.sent_at_s, row.ttft_s, row.e2e_s, row.output_tokens) for row in rows]
+    sent, ttft, e2e, tokens = np.array(columns, dtype=np.float64).reshape(-1, 4).T
+    ok = np.array([row.status == "ok" for row in rows], dtype=bool)
+    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s)
+
+
+def measured(row: Measurement, sent: Sent) -> Measurement:
+    """The row with the figures, the status and the requests of a look; a cost and a source are whoever measured's to add.
+
+    Without a single success in the window the look failed: as "timeout" or "rejected" when most requests ended so, else as
+    "crashed".
+    """
+    records = records_of(sent.rows, sent.window_s)
+    return replace(
+        point_row(row, records),
+        status=status_of(sent.rows),
+        ttft_p50_s=quantile(records.latencies_s("ttft"), 0.5),
+        e2e_p50_s=quantile(records.latencies_s("e2e"), 0.5),
+        window_s=sent.window_s,
+        records=records,
+    )
+
+
+def status_of(rows: Iterable[RequestRow]) -> Status:
+    """How a look ended, by its window's requests."""
+    counts = Counter(row.status for row in rows if row.sent_at_s >= 0.0)
+    if counts["ok"]:
+        return Status.OK
+    most = max(counts, key=lambda status: counts[status], default="")
+    return {"timeout": Status.TIMEOUT, "rejected": Status.REJECTED}.get(most, Status.CRASHED)

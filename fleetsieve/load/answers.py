@@ -1,0 +1,236 @@
+"""From what a load generator recorded to what came of the schedule: every request that was due has a row, also the silent ones.
+
+A request succeeded when it ended without an error and brought as many tokens as it was asked for. One that no record tells of
+is missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from fleetsieve.files.records import RequestRow
+from fleetsieve.load import doubts
+from fleetsieve.load.protocol import Ending, Sent
+from fleetsieve.load.schedule import Schedule
+
+NO_RECORD = "no record of the request"
+NO_COUNT = "the answer ended without a token count: an error in the stream, or a server that reports no usage"
+CUT = "fewer tokens than asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was recorded of one request, by its place in the schedule.
+
+    `sent_unix_s` is on the wall clock; `ttft_s` and `e2e_s` (until it ended, well or not) count from it. `failure` is "failed",
+    "rejected" or "timeout", "" when the program saw no error, and `reason` what it said.
+    """
+
+    request: int
+    sent_unix_s: float
+    ttft_s: float | None = None
+    e2e_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    failure: str = ""
+    reason: str = ""
+
+    @property
+    def ended_unix_s(self) -> float:
+        """When it ended; when it was sent, where nothing says."""
+        return self.sent_unix_s + (self.e2e_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where the window lies on the wall clock."""
+
+    start_unix_s: float
+    length_s: float
+
+    @property
+    def end_unix_s(self) -> float:
+        """The end of the window."""
+        return self.start_unix_s + self.length_s
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the program that sent the requests ended."""
+
+    ending: Ending
+    exit_code: int | None
+    wall_s: float
+    client_cpu_s: float
+    last_lines: tuple[str, ...] = ()
+
+
+Answers = Mapping[int, Answer]
+"""What was recorded, by the place of the request in the schedule."""
+
+
+def judged(answer: Answer, asked_tokens: int) -> tuple[str, str]:
+    """The status of an answer to a request for `asked_tokens`, and the reason when it is not "ok"."""
+    if answer.failure:
+        return answer.failure, answer.reason
+    if answer.output_tokens is None or answer.e2e_s is None or answer.ttft_s is None:
+        return "failed", NO_COUNT
+    return ("ok", "") if answer.output_tokens >= asked_tokens else ("failed", CUT)
+
+
+def window_of(schedule: Schedule, answers: Answers) -> Window | None:
+    """Where the window lies, as far as the answers tell; None before it can be told.
+
+    Open loop: the request that was sent most on time (against the others) was sent on time. Closed loop: the window begins when
+    the warm-up's time is over and as many requests have ended as are in flight.
+    """
+    if not answers:
+        return None
+    if schedule.due_s is not None:
+        start = min(answer.sent_unix_s - float(schedule.due_s[i]) for i, answer in answers.items())
+        return Window(start, schedule.window_s)
+    assert schedule.concurrency is not None
+    ends = np.sort([answer.ended_unix_s for answer in answers.values()])
+    if len(ends) < schedule.concurrency:
+        return None
+    sent = np.sort([answer.sent_unix_s for answer in answers.values()])
+    start = max(float(sent[0]) + schedule.warmup_s, float(ends[schedule.concurrency - 1]))
+    length = schedule.window_s
+    if schedule.min_requests is not None:
+        inside = sent[sent >= start]
+        enough = len(inside) >= schedule.min_requests
+        length = max(length, float(inside[schedule.min_requests - 1]) - start if enough else np.inf)
+    if schedule.max_window_s is not None:
+        length = min(length, max(schedule.window_s, schedule.max_window_s))
+    return Window(start, length)
+
+
+def complete(schedule: Schedule, answers: Answers) -> bool:
+    """Whether every request of the warm-up and the window has ended, so that sending more tells nothing."""
+    window = window_of(schedule, answers)
+    if window is None:
+        return False
+    if schedule.due_s is not None:
+        return all(int(i) in answers for i in np.flatnonzero(schedule.due_s < schedule.window_s))
+    after = min((i for i, answer in answers.items() if answer.sent_unix_s > window.end_unix_s), default=None)
+    return after is not None and all(i in answers for i in range(after))
+
+
+def sent_of(
+    schedule: Schedule, found: Iterable[Answer], exit: Exit, send_error_limit_s: float = doubts.SEND_ERROR_LIMIT_S
+) -> Sent:
+    """What came of `schedule`, given the answers that were recorded (of one request the first counts)."""
+    answers: dict[int, Answer] = {}
+    for one in found:
+        answers.setdefault(one.request, one)
+    window = window_of(schedule, answers) or _unseen_window(schedule, answers)
+    told = [] if exit.ending is Ending.DONE else [_ENDED[exit.ending]]
+    if schedule.due_s is None:
+        window, ran_out = _until_it_ran_out(window, schedule, answers, exit)
+        told += ran_out
+    rows: list[RequestRow] = []
+    failures: Counter[str] = Counter()
+    for i, due_s, answer in _due(schedule, answers, window, exit):
+        sent_at_s = due_s if answer is None else answer.sent_unix_s - window.start_unix_s
+        if sent_at_s >= window.length_s:
+            continue
+        row, reason = _row(schedule, i, sent_at_s, answer)
+        rows.append(row)
+        if reason and sent_at_s >= 0.0:
+            failures[reason] += 1
+    late_s = [
+        answer.sent_unix_s - window.start_unix_s - float(schedule.due_s[i])
+        for i, answer in answers.items()
+        if schedule.due_s is not None and 0.0 <= schedule.due_s[i] < window.length_s
+    ]
+    in_flight = doubts.in_flight(rows, window.length_s) if schedule.concurrency is not None and answers else None
+    told += doubts.of_sending(late_s, send_error_limit_s)
+    told += doubts.of_closed_loop(rows, window.length_s, schedule.concurrency, in_flight)
+    counted = [
+        (int(schedule.input_tokens[i]), a.input_tokens) for i, a in answers.items() if a.input_tokens is not None
+    ]
+    told += doubts.of_lengths(counted)
+    median, tail = doubts.median_and_p99(late_s)
+    return Sent(
+        tuple(rows),
+        window.length_s,
+        window.start_unix_s if answers else None,
+        exit.ending,
+        exit.exit_code,
+        exit.wall_s,
+        exit.client_cpu_s,
+        median,
+        tail,
+        in_flight,
+        tuple(told),
+        MappingProxyType(dict(failures.most_common())),
+        exit.last_lines,
+    )
+
+
+_ENDED = {
+    Ending.DEADLINE: "the load generator was ended at its deadline",
+    Ending.STOPPED: "the load generator was stopped",
+    Ending.FAILED: "the load generator failed",
+}
+
+
+def _unseen_window(schedule: Schedule, answers: Answers) -> Window:
+    """The window of a closed loop that never came out of its warm-up, or of a look without an answer."""
+    first = min((answer.sent_unix_s for answer in answers.values()), default=0.0)
+    return Window(first + schedule.warmup_s, schedule.window_s)
+
+
+def _until_it_ran_out(window: Window, schedule: Schedule, answers: Answers, exit: Exit) -> tuple[Window, list[str]]:
+    """The window of a closed loop, ended where its load ended, and what to say of that."""
+    last = max((answer.sent_unix_s for answer in answers.values()), default=window.start_unix_s)
+    length_s = last - window.start_unix_s
+    if length_s >= window.length_s or complete(schedule, answers):
+        return window, []
+    told = f"the load lasted {max(0.0, length_s):.1f} s of a window of {window.length_s:.1f} s"
+    if np.isinf(window.length_s):
+        told = f"the load ended before {schedule.min_requests} requests were sent in the window"
+        window = Window(window.start_unix_s, schedule.window_s)
+    if exit.ending is Ending.DONE and length_s > 0.0:
+        window = Window(window.start_unix_s, length_s)
+    return window, [told]
+
+
+def _due(
+    schedule: Schedule, answers: Answers, window: Window, exit: Exit
+) -> Iterable[tuple[int, float, Answer | None]]:
+    """Every request that was due, or was sent in a closed loop, with its moment in the window and its answer."""
+    if schedule.due_s is not None:
+        for i, due_s in enumerate(schedule.due_s.tolist()):
+            yield i, due_s, answers.get(i)
+        return
+    assert schedule.concurrency is not None
+    known = max(answers, default=-1) + 1
+    moment = (
+        -schedule.warmup_s if not answers else 0.0
+    )  # of a request that nothing tells of: when the one before it was sent
+    silent = 0
+    for i in range(known):
+        answer = answers.get(i)
+        moment = moment if answer is None else answer.sent_unix_s - window.start_unix_s
+        silent += answer is None
+        yield i, moment, answer
+    if exit.ending is not Ending.DONE or not answers:
+        # A program that was ended in the middle had as many requests in flight as it was to hold.
+        for i in range(known, min(len(schedule), known + schedule.concurrency - silent)):
+            yield i, max(moment, 0.0), None
+
+
+def _row(schedule: Schedule, i: int, sent_at_s: float, answer: Answer | None) -> tuple[RequestRow, str]:
+    due_s = None if schedule.due_s is None else float(schedule.due_s[i])
+    asked_in = int(schedule.input_tokens[i])
+    if answer is None:
+        return RequestRow(sent_at_s, due_s, asked_in, None, None, None, "missing"), NO_RECORD
+    status, reason = judged(answer, int(schedule.output_tokens[i]))
+    told_in = asked_in if answer.input_tokens is None else answer.input_tokens
+    return RequestRow(sent_at_s, due_s, told_in, answer.output_tokens, answer.ttft_s, answer.e2e_s, status), reason
