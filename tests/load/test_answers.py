@@ -1,0 +1,240 @@
+"""Every request that was due has a row, whatever became of it, and the figures follow from the rows alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetsieve.files.faults import FaultList
+from fleetsieve.files.records import RequestRow, read_records, write_records
+from fleetsieve.instance import CellKey, Measurement, Status
+from fleetsieve.load.account import measured, records_of, status_of
+from fleetsieve.load.answers import CUT, NO_COUNT, NO_RECORD, Answer, Exit, complete, sent_of, window_of
+from fleetsieve.load.protocol import Ending
+from fleetsieve.load.schedule import Schedule
+
+START = 1.8e9  # on the wall clock
+DONE = Exit(Ending.DONE, 0, 20.0, 3.0)
+
+
+def open_schedule(due=(-1.0, -0.5, 0.0, 1.0, 2.5, 3.0, 4.5), window=4.0):
+    tokens = np.full(len(due), 10)
+    return Schedule(np.array(due), tokens * 5, tokens, 1.0, window, 7, (0, 9))
+
+
+def closed_schedule(concurrency=2, count=40, **told):
+    tokens = np.full(count, 10)
+    return Schedule(None, tokens * 5, tokens, 1.0, 4.0, 7, (0, 9), concurrency, **told)
+
+
+def good(request, due, late=0.0, e2e=0.4):
+    return Answer(request, START + due + late, 0.1, e2e, 50, 10)
+
+
+def answers_to(schedule, late=0.0):
+    return {i: good(i, due, late) for i, due in enumerate(schedule.due_s.tolist())}
+
+
+def loop(concurrency=2, service_s=0.5, until_s=7.0):
+    """The answers of a closed loop in which every request takes `service_s`."""
+    moments = [turn * service_s for turn in range(int(until_s / service_s)) for _ in range(concurrency)]
+    return {i: good(i, at, e2e=service_s) for i, at in enumerate(moments)}
+
+
+def test_a_load_that_was_answered_whole():
+    schedule = open_schedule()
+    sent = sent_of(schedule, answers_to(schedule).values(), DONE)
+    assert [row.sent_at_s for row in sent.rows] == pytest.approx([-1.0, -0.5, 0.0, 1.0, 2.5, 3.0], abs=1e-6)
+    assert [row.scheduled_at_s for row in sent.rows] == [-1.0, -0.5, 0.0, 1.0, 2.5, 3.0]
+    assert {row.status for row in sent.rows} == {"ok"}
+    assert (sent.as_asked, sent.failures, sent.window_s) == (True, {}, 4.0)
+    assert sent.started_unix_s == pytest.approx(START)
+    row = measured(Measurement(CellKey("chat", 1, "r1")), sent)
+    assert (row.status, row.requests, row.success_rate.value, row.window_s) == (Status.OK, 4, 1.0, 4.0)
+    assert row.ttft_p99_s.value == row.ttft_p50_s == 0.1
+    assert row.e2e_p99_s.value == row.e2e_p50_s == 0.4
+    assert row.tpot_p99_s.value == pytest.approx(0.3 / 9)
+    # Those of the warm-up ended before 0, the other four inside.
+    assert row.throughput_rps.value == pytest.approx(4 / 4.0)
+
+
+FAULTS = {
+    "missing": (None, NO_RECORD),
+    "failed": (good(3, 1.0), CUT),
+    "timeout": (replace(good(3, 1.0), failure="timeout", reason="TimeoutError"), "TimeoutError"),
+    "rejected": (replace(good(3, 1.0), failure="rejected", reason="503"), "503"),
+}
+
+
+@pytest.mark.parametrize("status", FAULTS)
+def test_each_kind_of_failure_counts_against_success_and_never_into_latency(status):
+    answer, reason = FAULTS[status]
+    schedule = open_schedule()
+    answers = answers_to(schedule)
+    del answers[3]
+    if answer is not None:
+        answers[3] = replace(answer, output_tokens=9, e2e_s=99.0, ttft_s=98.0)
+    sent = sent_of(schedule, answers.values(), DONE)
+    assert [row.status for row in sent.rows] == ["ok", "ok", "ok", status, "ok", "ok"]
+    assert sent.failures == {reason: 1}
+    row = measured(Measurement(CellKey("chat", 1, "r1")), sent)
+    assert (row.requests, row.success_rate.value, row.e2e_p99_s.value) == (4, 0.75, 0.4)
+
+
+def test_an_error_event_in_a_stream_that_the_program_takes_for_an_answer_is_a_failure():
+    schedule = open_schedule()
+    answers = answers_to(schedule)
+    answers[3] = replace(answers[3], output_tokens=None)
+    sent = sent_of(schedule, answers.values(), DONE)
+    assert sent.rows[3].status == "failed"
+    assert sent.failures == {NO_COUNT: 1}
+
+
+def test_a_generator_that_ends_well_without_a_record_is_a_failure():
+    sent = sent_of(open_schedule(), [], Exit(Ending.FAILED, 0, 1.0, 0.5))
+    assert [row.status for row in sent.rows] == ["missing"] * 6
+    assert [row.sent_at_s for row in sent.rows] == [-1.0, -0.5, 0.0, 1.0, 2.5, 3.0]
+    assert not sent.as_asked
+    assert sent.started_unix_s is None
+    row = measured(Measurement(CellKey("chat", 1, "r1")), sent)
+    assert (row.status, row.success_rate.value, row.requests) == (Status.CRASHED, 0.0, 4)
+    assert row.e2e_p99_s.value is row.ttft_p50_s is None
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        (["ok", "timeout", "timeout"], Status.OK),
+        (["timeout", "timeout", "failed"], Status.TIMEOUT),
+        (["rejected", "rejected", "missing"], Status.REJECTED),
+        (["failed", "failed", "timeout"], Status.CRASHED),
+        ([], Status.CRASHED),
+    ],
+)
+def test_a_look_without_a_success_failed_as_most_of_its_requests_did(statuses, status):
+    warm_up = RequestRow(-1.0, status="ok")
+    assert status_of([warm_up, *(RequestRow(1.0, status=one) for one in statuses)]) is status
+
+
+def test_requests_that_were_sent_late_are_told():
+    schedule = open_schedule(due=np.arange(-1.0, 4.0, 0.01).tolist())
+    answers = answers_to(schedule)
+    for i in range(250, 260):
+        answers[i] = replace(answers[i], sent_unix_s=answers[i].sent_unix_s + 0.2)
+    sent = sent_of(schedule, answers.values(), DONE)
+    assert sent.send_error_p50_s == pytest.approx(0.0, abs=1e-6)
+    assert sent.send_error_p99_s == pytest.approx(0.2, abs=1e-6)
+    assert sent.doubts == ("1 % of the requests were sent 200 ms late or more (limit 50 ms)",)
+    assert sent_of(schedule, answers.values(), DONE, send_error_limit_s=0.3).as_asked
+
+
+def test_prompts_that_the_server_counts_otherwise_are_told():
+    schedule = open_schedule()
+    answers = [replace(answer, input_tokens=60) for answer in answers_to(schedule).values()]
+    sent = sent_of(schedule, answers, DONE)
+    assert sent.doubts == ("the server counted 60.0 tokens a prompt on average, where 50.0 were sent",)
+    assert {row.input_tokens for row in sent.rows} == {60}
+
+
+@given(
+    fates=st.lists(st.sampled_from(["ok", "cut", "timeout", "silent"]), min_size=7, max_size=7),
+    late=st.lists(st.floats(0.0, 0.4), min_size=7, max_size=7),
+)
+def test_no_request_that_was_due_is_lost(fates, late):
+    schedule = open_schedule()
+    answers = []
+    for i, (fate, late_s) in enumerate(zip(fates, late, strict=True)):
+        answer = replace(good(i, float(schedule.due_s[i]), late_s), output_tokens=9 if fate == "cut" else 10)
+        answers += [replace(answer, failure="timeout" if fate == "timeout" else "")] if fate != "silent" else []
+    sent = sent_of(schedule, answers, DONE)
+    statuses = {"ok": "ok", "cut": "failed", "timeout": "timeout", "silent": "missing"}
+    assert [row.status for row in sent.rows] == [statuses[fate] for fate in fates[:6]]
+    assert complete(schedule, {answer.request: answer for answer in answers}) == ("silent" not in fates[:6])
+    assert records_of(sent.rows, sent.window_s).sent >= 4 - 1  # one of the warm-up may be sent in the window, none lost
+
+
+def test_records_from_memory_and_from_their_file_are_the_same(tmp_path):
+    schedule = open_schedule()
+    answers = answers_to(schedule, late=0.001)
+    answers[4] = replace(answers[4], failure="timeout")
+    del answers[2]
+    sent = sent_of(schedule, answers.values(), DONE)
+    path = write_records(tmp_path, CellKey("chat", 1, "r1"), 3, sent.rows)
+    faults = FaultList("records")
+    from_file, in_memory = read_records(path, sent.window_s, faults), records_of(sent.rows, sent.window_s)
+    assert not faults.errors
+    for name in ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok"):
+        assert np.array_equal(getattr(from_file, name), getattr(in_memory, name), equal_nan=name != "ok"), name
+
+
+def test_the_window_of_a_closed_loop_begins_after_its_warm_up():
+    schedule, answers = closed_schedule(), loop()
+    window = window_of(schedule, answers)
+    assert (window.start_unix_s - START, window.length_s) == pytest.approx((1.0, 4.0))
+    slow = loop(service_s=1.5, until_s=12.0)
+    assert window_of(schedule, slow).start_unix_s - START == pytest.approx(1.5), "two have to end first"
+    sent = sent_of(schedule, answers.values(), DONE)
+    assert sent.as_asked
+    assert sent.in_flight == pytest.approx(2.0, abs=1e-6)
+    assert all(row.sent_at_s < 4.0 and row.scheduled_at_s is None for row in sent.rows)
+    assert measured(Measurement(CellKey("chat", 1, "c2")), sent).throughput_rps.value == pytest.approx(4.0, abs=0.5)
+
+
+def test_a_closed_loop_goes_on_until_it_has_sent_enough():
+    answers = loop(until_s=20.0)
+    window = window_of(closed_schedule(min_requests=30), answers)
+    assert window.length_s == pytest.approx(7.0), "4 a second: the 30th is sent 7 s after the first"
+    assert window_of(closed_schedule(min_requests=30, max_window_s=5.0), answers).length_s == pytest.approx(5.0)
+    assert window_of(closed_schedule(min_requests=10), answers).length_s == pytest.approx(4.0)
+    early = loop(until_s=6.0)
+    assert not complete(closed_schedule(min_requests=30), early)
+    sent = sent_of(closed_schedule(min_requests=30), early.values(), DONE)
+    assert any("before 30 requests were sent" in doubt for doubt in sent.doubts)
+
+
+def test_a_closed_loop_is_complete_when_all_that_was_sent_in_the_window_has_ended():
+    schedule, answers = closed_schedule(), loop()
+    assert complete(schedule, answers)
+    assert not complete(schedule, loop(until_s=5.0))
+    silent = {i: answer for i, answer in answers.items() if i != 5}
+    assert not complete(schedule, silent)
+    rows = sent_of(schedule, silent.values(), Exit(Ending.DEADLINE, -9, 30.0, 1.0)).rows
+    assert [row.status for row in rows].count("missing") == 1
+    assert rows[5].status == "missing"
+
+
+def test_what_was_in_flight_when_a_closed_loop_was_ended_is_missing():
+    schedule = closed_schedule(concurrency=3)
+    sent = sent_of(schedule, [], Exit(Ending.DEADLINE, -9, 30.0, 1.0))
+    assert [(row.status, row.sent_at_s) for row in sent.rows] == [("missing", 0.0)] * 3
+    some = {i: answer for i, answer in loop(concurrency=3, until_s=3.0).items() if i != 10}
+    sent = sent_of(schedule, some.values(), Exit(Ending.STOPPED, -2, 30.0, 1.0))
+    statuses = [row.status for row in sent.rows]
+    assert statuses.count("missing") == 3, "one below the last record, two after it"
+    assert not sent.as_asked
+
+
+def test_a_closed_loop_that_ran_out_of_requests_is_measured_as_long_as_it_lasted():
+    schedule = closed_schedule(count=12)
+    sent = sent_of(schedule, loop(until_s=3.0).values(), DONE)
+    assert sent.window_s == pytest.approx(1.5)
+    assert sent.doubts[0] == "the load lasted 1.5 s of a window of 4.0 s"
+
+
+def test_a_closed_loop_that_held_too_few_is_told():
+    answers = {i: replace(answer, e2e_s=0.2) for i, answer in loop().items()}
+    sent = sent_of(closed_schedule(), answers.values(), DONE)
+    assert sent.doubts == ("0.8 requests were in flight on average, of 2",)
+
+
+def test_completions_that_disagree_with_littles_law_are_told():
+    # Every second record says it took a tenth of the time: then the mean latency is that of another load.
+    answers = {
+        i: a if i % 8 else replace(a, e2e_s=9.0) for i, a in loop(concurrency=4, service_s=0.25, until_s=9.0).items()
+    }
+    sent = sent_of(closed_schedule(concurrency=4, count=200), answers.values(), DONE)
+    assert any("in flight for" in doubt for doubt in sent.doubts)
