@@ -14,6 +14,9 @@ from pathlib import Path
 from fleetsieve.instance import Status
 
 KEPT_LINES = 20
+_BEFORE = re.compile(r"^(\([^)]*pid=\d+\)\s*)?((ERROR|CRITICAL) [\d-]+ [\d:]+ \[[^]]*\]\s*)?")
+_AFTER = re.compile(r" \[type=\w+, input_value=.*")
+_HARMLESS = re.compile(r"\b(DEBUG|INFO|WARNING) \d\d-\d\d ")
 _TAIL_BYTES = 256 << 10
 _WIDEST = 400
 
@@ -50,13 +53,13 @@ HEADS = re.compile(r"attention heads \((\d+)\)\s*must be divisible by tensor par
 _MEMORY = _sign(
     r"out of memory|OutOfMemoryError|cudaErrorMemoryAllocation|No available memory for the cache blocks"
     r"|larger than the available KV cache memory|less than desired (GPU|CPU) memory utili[sz]ation"
-    r"|can't allocate memory|Cannot allocate memory|\bMemoryError\b|No space left on device.*shm",
+    r"|can't allocate memory|Cannot allocate memory|\bMemoryError\b|is less than requested memory",
     Status.OOM,
     "out of memory: {line}",
     retry=True,
 )
 _STARTS = (
-    _sign(r"Address already in use|EADDRINUSE", Status.CRASHED, "the port is in use: {line}", retry=True),
+    _sign(r"Address already in use|EADDRINUSE", Status.CRASHED, "a port is in use: {line}", retry=True),
     _sign(
         r"(larger than|exceeds?|cannot be larger than).*(available|number of) GPUs|invalid device ordinal"
         r"|No CUDA GPUs are available|not enough GPUs",
@@ -84,7 +87,11 @@ _STARTS = (
         Status.FAILED_START,
         "the model cannot be loaded: {line}",
     ),
-    _sign(r"validation errors? for|ValidationError", Status.FAILED_START, "the configuration is refused: {line}"),
+    _sign(
+        r"Value error, |validation errors? for|ValidationError",
+        Status.FAILED_START,
+        "the configuration is refused: {line}",
+    ),
     _sign(
         r"Engine core initialization failed|Engine process failed|EngineDeadError|EngineCore .*died|WorkerProc init\w* failed",
         Status.CRASHED,
@@ -119,7 +126,7 @@ def start_failure(
         return Failure(Status.FAILED_START, "an argument is refused (exit code 2)", False, kept)
     if exit_code in (126, 127):
         return Failure(Status.FAILED_START, f"the command cannot be run (exit code {exit_code})", False, kept)
-    return Failure(Status.CRASHED, f"{_ended(exit_code)} before it was ready", True, kept)
+    return Failure(Status.CRASHED, _ended(exit_code, "before it was ready"), True, kept)
 
 
 def death(exit_code: int | None, log: Sequence[str]) -> Failure:
@@ -127,7 +134,7 @@ def death(exit_code: int | None, log: Sequence[str]) -> Failure:
     kept = tuple(log[-KEPT_LINES:])
     if found := _last(_MEMORY.pattern, log):
         return Failure(Status.OOM, _MEMORY.reason.format(line=found), True, kept)
-    what = "the server answers no more" if exit_code is None else f"{_ended(exit_code)} while serving"
+    what = "the server answers no more" if exit_code is None else _ended(exit_code, "while serving")
     return Failure(Status.CRASHED, what, True, kept)
 
 
@@ -144,17 +151,16 @@ def last_lines(path: Path, since: int = 0) -> tuple[str, ...]:
 
 
 def _last(pattern: re.Pattern[str], log: Sequence[str]) -> str | None:
-    """The last line with the pattern, without the prefixes of loggers; of a traceback that is the error itself."""
-    found = next((line for line in reversed(log) if pattern.search(line)), None)
-    if found is None:
-        return None
-    return re.sub(r"^(\([^)]*pid=\d+\)\s*)?((ERROR|WARNING|CRITICAL|INFO) [\d-]+ [\d:]+ \[[^]]*\]\s*)?", "", found)[
-        :200
-    ]
+    """The last line with the pattern, of a traceback that is the error itself; what loggers put around it is left out.
+
+    Lines of information and warning speak of what might be, and count for nothing.
+    """
+    found = next((line for line in reversed(log) if pattern.search(line) and not _HARMLESS.search(line)), None)
+    return None if found is None else _AFTER.sub("", _BEFORE.sub("", found)).strip()[:200]
 
 
-def _ended(exit_code: int) -> str:
-    if exit_code < 0:
-        hint = ", as the kernel does when memory runs out" if exit_code == -9 else ""
-        return f"it was killed by signal {-exit_code}{hint}"
-    return f"it ended with exit code {exit_code}"
+def _ended(exit_code: int, when: str) -> str:
+    if exit_code >= 0:
+        return f"it ended with exit code {exit_code} {when}"
+    hint = " (the kernel does that when memory runs out)" if exit_code == -9 else ""
+    return f"it was killed by signal {-exit_code} {when}{hint}"

@@ -26,8 +26,11 @@ LOAD = {
 CLASS = {
     "trace": Key(Type.TEXT),
     "format": Key(Type.TEXT, choices=TRACE_FORMATS),
+    "token_scale": Key(Type.NUMBER, POSITIVE),
+    "max_total_tokens": Key(Type.INTEGER, AT_LEAST_ONE, "tokens"),
     "seed": Key(Type.INTEGER),
 }
+_OF_TRACES = ("format", "token_scale", "max_total_tokens")
 _COUNT = Key(Type.INTEGER, AT_LEAST_ONE, "tokens")
 _TOKENS = {"mean": Key(Type.NUMBER, AT_LEAST_ONE, "tokens"), "min": _COUNT, "max": _COUNT}
 _FORMS = "a number of tokens, { mean = ... } or { min = ..., max = ... }"
@@ -49,13 +52,15 @@ class TokenCounts:
 class ClassLoad:
     """Where the requests of one class come from: a trace, or synthetic ones of a shape; neither: the means of classes.csv.
 
-    `trace` is an absolute path; `format` None is told by the file itself. `arrival_scale` multiplies the rate of the trace's
-    arrivals; None compresses them until their mean rate is the cell's offered one. `seed` makes the synthetic prompts.
+    `trace` is an absolute path; `format` None is told by the file itself. Its arrivals are compressed until their mean rate is the
+    cell's offered one. `token_scale` multiplies its token counts (for a small model); requests of more than `max_total_tokens`,
+    in and out together, are left out. `seed` makes the synthetic prompts.
     """
 
     trace: Path | None = None
     format: str | None = None
-    arrival_scale: float | None = None
+    token_scale: float | None = None
+    max_total_tokens: int | None = None
     input_tokens: TokenCounts | None = None
     output_tokens: TokenCounts | None = None
     seed: int = 0
@@ -66,7 +71,8 @@ class LoadConfig:
     """[load]: `command` is what starts the generator, empty where its own name does.
 
     `request_timeout_s` bounds one request, `run_deadline_s` one run of the generator (None: derived from the cell's window).
-    `tokenizer` is a name or a folder (default: the model).
+    `tokenizer` is a name or a folder (default: the model). `token_ids` are the first id of synthetic prompts and the one after
+    the last (None: from the model's vocabulary).
     """
 
     generator: str = "aiperf"
@@ -75,6 +81,7 @@ class LoadConfig:
     run_deadline_s: float | None = None
     tokenizer: str = ""
     seed: int = 0
+    token_ids: tuple[int, int] | None = None
     classes: Mapping[str, ClassLoad] = field(default_factory=dict)
 
     def of_class(self, name: str) -> ClassLoad:
@@ -85,7 +92,7 @@ class LoadConfig:
 def read_load(tables: TomlTables, folder: Path, model: str) -> LoadConfig:
     """[load] of serve.toml in `folder`; its faults go to the tables' list."""
     section = tables.table("load") or {}
-    tables.refuse_unknown(("load",), section, [*LOAD, "command", "class"])
+    tables.refuse_unknown(("load",), section, [*LOAD, "command", "token_ids", "class"])
     values = tables.values(("load",), section, LOAD)
     command = words(tables, ("load", "command"), section.get("command", []))
     tokenizer = values.pop("tokenizer", "")
@@ -97,9 +104,21 @@ def read_load(tables: TomlTables, folder: Path, model: str) -> LoadConfig:
     return LoadConfig(
         command=command,
         tokenizer=local_or_name(tokenizer, folder) if tokenizer else model,
+        token_ids=_token_ids(tables, section.get("token_ids")),
         classes={name: _class_load(tables, name, table, folder, seed) for name, table in classes.items()},
         **values,
     )
+
+
+def _token_ids(tables: TomlTables, value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    whole = isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+    if not whole or len(value) != 2 or not 0 <= value[0] < value[1] - 1:
+        message = f"{shown(value)} are no ids; write the first one and the one after the last, as in token_ids = [1000, 20000]"
+        tables.tell(("load", "token_ids"), "wrong form", message)
+        return None
+    return value[0], value[1]
 
 
 def words(tables: TomlTables, place: Place, value: Any) -> tuple[str, ...]:
@@ -125,7 +144,7 @@ def local_or_name(text: str, folder: Path) -> str:
 
 def _class_load(tables: TomlTables, name: str, table: Mapping[str, Any], folder: Path, seed: int) -> ClassLoad:
     place: Place = ("load", "class", name)
-    tables.refuse_unknown(place, table, [*CLASS, "arrival_scale", "input_tokens", "output_tokens"])
+    tables.refuse_unknown(place, table, [*CLASS, "input_tokens", "output_tokens"])
     values = tables.values(place, table, CLASS)
     trace = None
     if "trace" in values:
@@ -142,27 +161,17 @@ def _class_load(tables: TomlTables, name: str, table: Mapping[str, Any], folder:
         (given,) = shape
         (other,) = {"input_tokens", "output_tokens"} - {given}
         tables.tell((*place, given), "missing key", f"{given} stands without {other}; write both")
-    for key in ("format", "arrival_scale"):
+    for key in _OF_TRACES:
         if key in table and "trace" not in table:
             tables.tell((*place, key), "no trace", f"{key} is of a trace, and there is none; write trace = ... too")
     return ClassLoad(
         trace=trace,
         format=values.get("format"),
-        arrival_scale=_arrival_scale(tables, (*place, "arrival_scale"), table.get("arrival_scale", "offered")),
+        token_scale=values.get("token_scale"),
+        max_total_tokens=values.get("max_total_tokens"),
         seed=values.get("seed", seed),
         **shape,
     )
-
-
-def _arrival_scale(tables: TomlTables, place: Place, value: Any) -> float | None:
-    if value == "offered":
-        return None
-    if isinstance(value, str):
-        message = f'{value!r} is no arrival scale; write "offered" (the rate of the cell) or a factor > 0'
-        tables.tell(place, "unknown word", message)
-        return None
-    read = tables.values(place[:-1], {"arrival_scale": value}, {"arrival_scale": Key(Type.NUMBER, POSITIVE)})
-    return read.get("arrival_scale")
 
 
 def _tokens(tables: TomlTables, place: Place, value: Any) -> TokenCounts | None:

@@ -41,6 +41,7 @@ def options() -> argparse.Namespace:
     start.add_argument("--never-ready", action="store_true", help="/health is 503 for ever")
     start.add_argument("--silent", action="store_true", help="connections are taken and never answered")
     start.add_argument("--ready-after-s", type=float, default=0.0, help="/health is 503 until then")
+    start.add_argument("--bind-after-s", type=float, default=0.0, help="nothing listens until then")
     start.add_argument("--exit-code", type=int, help="print --log-text and exit with this code at the start")
     start.add_argument("--killed", action="store_true", help="print --log-text and die of SIGKILL at the start")
     start.add_argument("--log-text", default="", help="what is printed at the start; \\n is a new line")
@@ -273,6 +274,7 @@ async def serve(opts: argparse.Namespace) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, (lambda: print("SIGTERM is ignored")) if opts.ignore_sigterm else stop.set)
+    await asyncio.sleep(opts.bind_after_s)
     await asyncio.start_server(
         lambda reader, writer: connection(engine, reader, writer),
         opts.listen_on or opts.host,

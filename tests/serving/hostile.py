@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from fleetsieve.serving.config import ServeConfig
 
 SCRIPT = Path(__file__).resolve().parents[1] / "live" / "hostile_server.py"
@@ -25,3 +27,13 @@ def some_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def with_words(marker: str) -> list[int]:
+    """The live processes that have `marker` in their command line."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline", "status"]):
+        words = process.info["cmdline"] or ()
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(marker in word for word in words):
+            found.append(process.pid)
+    return found

@@ -36,7 +36,7 @@ seed = 7
 [load.class.chat]
 trace = "chat.csv"
 format = "azure"
-arrival_scale = 2.0
+token_scale = 0.5
 [load.class.code]
 input_tokens = { min = 100, max = 900 }
 output_tokens = 50
@@ -66,7 +66,9 @@ def test_everything_that_can_be_stated_is_read(folder: Path) -> None:
     assert (load.generator, load.command, load.request_timeout_s) == ("vllm-bench", ("vllm", "bench", "serve"), 30.0)
     assert load.tokenizer == config.model
     assert load.of_class("chat") == ClassLoad(folder / "chat.csv", "azure", 2.0, seed=7)
-    assert load.of_class("code") == ClassLoad(input_tokens=TokenCounts(100, 900), output_tokens=TokenCounts(50, 50), seed=9)
+    assert load.of_class("code") == ClassLoad(
+        input_tokens=TokenCounts(100, 900), output_tokens=TokenCounts(50, 50), seed=9
+    )
     assert load.of_class("other").output_tokens == TokenCounts(mean=30.5)
     assert load.of_class("not named") == ClassLoad(seed=7)
 
@@ -75,7 +77,16 @@ def test_the_command_has_the_arguments_of_the_tp_last_and_the_environment_its_va
     config = read_serve_config(folder / "serve.toml")
     words = command_of(config, 2, 9001)
     assert words[:6] == ("nice", "-n", "5", "vllm", "serve", config.model)
-    assert words[6:14] == ("--host", "127.0.0.1", "--port", "9001", "--tensor-parallel-size", "2", "--served-model-name", "small")
+    assert words[6:14] == (
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "9001",
+        "--tensor-parallel-size",
+        "2",
+        "--served-model-name",
+        "small",
+    )
     assert words[14:] == ("--max-model-len", "2048", "--max-num-seqs", "8")
     given = environment_of(config, 2, ("1", "2"))
     assert given == {
@@ -140,8 +151,8 @@ FAULTS = [
     ('[serve]\nmodel = "m"\n[load.class.a]\nformat = "azure"\n', 4, "load.class.a.format", "is of a trace, and there is none"),
     ('[serve]\nmodel = "m"\n[load.class.a]\ninput_tokens = 5\n', 4, "load.class.a.input_tokens", "stands without output_tokens"),
     ('[serve]\nmodel = "m"\n[load.class.a]\ntrace = "serve.toml"\ninput_tokens = 5\noutput_tokens = 5\n', 5, "load.class.a.input_tokens", "exclude each other"),
-    ('[serve]\nmodel = "m"\n[load.class.a]\ntrace = "serve.toml"\narrival_scale = "fast"\n', 5, "load.class.a.arrival_scale", "'fast' is no arrival scale"),
-    ('[serve]\nmodel = "m"\n[load.class.a]\ntrace = "serve.toml"\narrival_scale = 0\n', 5, "load.class.a.arrival_scale", "arrival_scale must be > 0"),
+    ('[serve]\nmodel = "m"\n[load.class.a]\ntrace = "serve.toml"\ntoken_scale = "half"\n', 5, "load.class.a.token_scale", "token_scale"),
+    ('[serve]\nmodel = "m"\n[load.class.a]\ntrace = "serve.toml"\ntoken_scale = 0\n', 5, "load.class.a.token_scale", "token_scale must be > 0"),
     ('[serve]\nmodel = "m"\n[load.class.a]\ninput_tokens = { min = 9, max = 1 }\noutput_tokens = 1\n', 4, "load.class.a.input_tokens", "min 9 is more than max 1"),
     ('[serve]\nmodel = "m"\n[load.class.a]\ninput_tokens = { min = 9 }\noutput_tokens = 1\n', 4, "load.class.a.input_tokens", "must be a number of tokens"),
     ('[serve]\nmodel = "m"\n[load.class.a]\ninput_tokens = 0\noutput_tokens = 1\n', 4, "load.class.a.input_tokens", "input_tokens must be >= 1"),

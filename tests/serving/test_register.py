@@ -1,0 +1,198 @@
+"""What a dead run left is found by its record and stopped; what others run is never touched; GPUs and ports are one run's."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostile import SCRIPT, some_port, with_words
+
+from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.serving.locks import Locks, lock_folder
+from fleetsieve.serving.processes import Session, identity_of
+from fleetsieve.serving.register import NAME, Register, living, stop_orphans, unfinished
+
+START_ONE = Path(__file__).with_name("start_one.py")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_in_small(folder: Path, *arguments: str, port: int | None = None) -> subprocess.Popen[str]:
+    paths = os.pathsep.join([str(ROOT), str(START_ONE.parent)])
+    return subprocess.Popen(
+        [sys.executable, str(START_ONE), str(folder), str(port or some_port()), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+
+def kill(run: subprocess.Popen[str], after: str | None = None, wait_s: float = 0.0) -> None:
+    """SIGKILL `wait_s` after it has printed `after`."""
+    assert run.stdout is not None
+    with run.stdout:
+        while after is not None and run.stdout.readline().strip() != after:
+            pass
+        time.sleep(wait_s)
+        run.kill()
+        run.wait()
+
+
+@pytest.fixture
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[bytes]]:
+    """A hostile server that somebody else started."""
+    words = [sys.executable, "-S", str(SCRIPT), "stranger", "--port", str(some_port())]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        yield process
+        assert process.poll() is None, "the stranger was stopped"
+        process.kill()
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_run_that_is_killed_at_any_instant_leaves_what_is_found_and_stopped(tmp_path, stranger, number: int) -> None:
+    marker = f"--log-text={tmp_path}"
+    run = run_in_small(tmp_path, "--spawn-child", "--ignore-sigterm", marker)
+    kill(run, "begin", random.Random(number).choice((0.003, 0.01, 0.1, 0.4)) * random.Random(-number).random())
+    found = stop_orphans(tmp_path, stop_s=0.2)
+    assert all(not orphan.left for orphan in found)
+    assert with_words(marker) == []
+    if found:
+        (orphan,) = found
+        assert not any(identity_of(pid) for pid in orphan.server.known)
+    assert stop_orphans(tmp_path) == ()
+
+
+def test_the_orphan_of_a_ready_server_is_told_with_its_command(tmp_path) -> None:
+    kill(run_in_small(tmp_path, "--spawn-child"), "ready")
+    (left,) = living(tmp_path)
+    (child,) = (
+        int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("child")
+    )
+    assert child in left.known
+    (orphan,) = stop_orphans(tmp_path, stop_s=0.3)
+    assert orphan.killed
+    assert "--spawn-child" in orphan.server.command
+    assert not identity_of(child)
+    assert living(tmp_path) == ()
+
+
+def test_the_children_of_a_dead_leader_are_found(tmp_path) -> None:
+    """As when the API server alone is killed and leaves its engine."""
+    kill(run_in_small(tmp_path, "--spawn-child", "--stray-child"), "ready")
+    (left,) = living(tmp_path)
+    os.kill(left.pid, signal.SIGKILL)
+    while identity_of(left.pid):
+        time.sleep(0.01)
+    assert len(left.known) == 3
+    (orphan,) = stop_orphans(tmp_path, stop_s=0.2)
+    assert not any(identity_of(pid) for pid in orphan.server.known)
+
+
+def test_a_number_that_is_somebody_elses_by_now_is_not_touched(tmp_path, stranger) -> None:
+    """The record of a run whose server is long gone names the number that a stranger has now."""
+    identity = identity_of(stranger.pid)
+    assert identity is not None
+    event = {"event": "started", "pid": stranger.pid, "identity": identity[:-1] + "x", "command": ["vllm"]}
+    (tmp_path / NAME).write_text(json.dumps({**event, "port": 1, "gpus": [], "log": ""}) + "\n")
+    assert len(unfinished(tmp_path)) == 1
+    assert living(tmp_path) == ()
+    assert stop_orphans(tmp_path) == ()
+    assert Session(stranger.pid, {stranger.pid: "another"}).end(0.1) == (False, ())
+    assert identity_of(stranger.pid) == identity
+    assert unfinished(tmp_path) == ()
+
+
+def test_a_zombie_is_gone(tmp_path) -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    while identity_of(process.pid):
+        time.sleep(0.01)
+    assert process.wait() == 0
+    assert identity_of(2**22 + 1) is None
+
+
+def test_torn_and_strange_lines_are_passed_over(tmp_path, start) -> None:
+    server = start()
+    with (tmp_path / NAME).open("a") as file:
+        file.write('{"event": "members", "pid": 7}\n[1]\nnonsense\n{"event": "star')
+    Register(tmp_path).members(server.pid, {server.pid: "x", 12: "y"})
+    (left,) = unfinished(tmp_path)
+    assert left.known == {server.pid: "x", 12: "y"}
+    assert stop_orphans(tmp_path / "nowhere") == ()
+
+
+def test_a_record_that_cannot_be_written_is_told(tmp_path) -> None:
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(FleetSieveError, match="cannot write"):
+        Register(tmp_path).stopped(1)
+
+
+def test_gpus_are_one_runs_at_a_time(tmp_path) -> None:
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    with Locks(tmp_path / "a", locks) as first, Locks(tmp_path / "b", locks) as second:
+        first.hold_gpus(["0", "1"])
+        first.hold_gpus(["1"])
+        with pytest.raises(UsageError, match=rf"GPU 1 is in use by another run \({tmp_path}/a\)"):
+            second.hold_gpus(["2", "1"])
+        second.hold_gpus(["3"])
+        first.hold_gpus(["2"])
+        first.close()
+        second.hold_gpus(["0", "1", "2"])
+
+
+def test_a_port_is_one_runs_at_a_time_and_free(tmp_path, start) -> None:
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    server = start("--reuse-port")
+    assert server.wait_ready() is None
+    ports = (server.port, some_port(), some_port())
+    with Locks(tmp_path / "a", locks) as first, Locks(tmp_path / "b", locks) as second:
+        assert first.free_port("127.0.0.1", ports) == ports[1]
+        assert second.free_port("127.0.0.1", ports) == ports[2]
+        with pytest.raises(UsageError, match="none of the 3 ports"):
+            first.free_port("127.0.0.1", ports)
+        second.release_port(ports[2])
+        assert first.free_port("127.0.0.1", ports) == ports[2]
+
+
+def test_a_killed_holder_holds_nothing_but_its_living_servers_do(tmp_path) -> None:
+    locks, run, other = (tmp_path / name for name in ("locks", "run", "other"))
+    for folder in (locks, run, other):
+        folder.mkdir()
+    hold = (
+        "import os; from pathlib import Path; from fleetsieve.serving.locks import Locks; "
+        f"locks = Locks(Path({str(run)!r}), Path({str(locks)!r})); locks.hold_gpus(['0']); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", hold], check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    with Locks(other, locks) as taken:
+        taken.hold_gpus(["0"])
+    subprocess.run([sys.executable, "-c", hold], check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    kill(run_in_small(run), "ready")
+    with (
+        Locks(other, locks) as refused,
+        pytest.raises(UsageError, match=f"held by servers that the dead run {run} left"),
+    ):
+        refused.hold_gpus(["0"])
+    with Locks(run, locks) as resumed:
+        resumed.hold_gpus(["0"])
+        assert len(stop_orphans(run, 1.0)) == 1
+    with Locks(other, locks) as taken:
+        taken.hold_gpus(["0"])
+
+
+def test_the_folder_of_locks_is_the_users_own(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert lock_folder() == lock_folder()
+    assert lock_folder().stat().st_mode & 0o777 == 0o700
+    lock_folder().rmdir()
+    lock_folder_of_another = tmp_path / f"fleetsieve-{os.getuid()}"
+    lock_folder_of_another.symlink_to(tmp_path)
+    with pytest.raises(FleetSieveError, match="is no folder of yours"):
+        lock_folder()

@@ -1,0 +1,161 @@
+"""A failed start is a result: told from the exit code and the log, with what can be tried again."""
+
+# ruff: noqa: E501  (a table is read along its rows, and a log's lines are as they are)
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hostile import hostile, some_port
+
+from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.instance import Status
+from fleetsieve.serving.failures import death, last_lines, start_failure
+from fleetsieve.serving.register import NAME, Register, unfinished
+from fleetsieve.serving.server import Server
+
+LOGS = [
+    (1, "(EngineCore pid=9) ERROR 11-30 08:12:57 [core.py:1510] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\nRuntimeError: Engine core initialization failed. See root cause above.", Status.OOM, "out of memory: torch.OutOfMemoryError: CUDA out of memory.", True),
+    (1, "ValueError: Free memory on device cuda:0 (19.77/22.05 GiB) on startup is less than desired GPU memory utilization (0.9, 19.84 GiB).", Status.OOM, "out of memory: ValueError: Free memory on device cuda:0", True),
+    (1, "ValueError: To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache is needed, which is larger than the available KV cache memory (3.2 GiB).", Status.OOM, "out of memory", True),
+    (1, "RuntimeError: Worker failed with error 'Available memory on node 0 (8.13/9.71 GiB) on kv cache allocation is less than requested memory for kv (900.0 GiB).", Status.OOM, "out of memory", True),
+    (2, "usage: vllm serve [model_tag] [options]\nvllm: error: unrecognized arguments: --no-such-flag", Status.FAILED_START, "an argument is refused: vllm: error: unrecognized arguments: --no-such-flag", False),
+    (2, "something strange", Status.FAILED_START, "an argument is refused (exit code 2)", False),
+    (1, "pydantic_core.ValidationError: 1 validation error for ModelConfig\n  Value error, User-specified max_model_len (100000) is greater than the derived [type=value_error, input_value=x]", Status.FAILED_START, "the configuration is refused: Value error, User-specified max_model_len (100000) is greater than the derived", False),
+    (1, "  Value error, Total number of attention heads (52) must be divisible by tensor parallel size (8).", Status.FAILED_START, "TP 8 does not divide the 52 attention heads; TP can be 1, 2, 4, 13, 26, 52", False),
+    (1, "ValueError: Tensor parallel size (4) cannot be larger than the number of available GPUs (2).", Status.FAILED_START, "more GPUs are asked for than there are", False),
+    (1, "OSError: [Errno 98] Address already in use", Status.CRASHED, "a port is in use", True),
+    (1, "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:77, unhandled system error\nRuntimeError: Engine core initialization failed.", Status.TIMEOUT, "did not find together", True),
+    (1, "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. Repository Not Found for url", Status.FAILED_START, "the model cannot be loaded", False),
+    (1, "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}", Status.CRASHED, "the engine died at its start", True),
+    (1, "a line that nobody knows", Status.CRASHED, "it ended with exit code 1 before it was ready", True),
+    (1, "WARNING 11-30 08:12:28 [x.py:1] lower this to be safe from out of memory\nno more", Status.CRASHED, "it ended with exit code 1 before it was ready", True),
+    (0, "", Status.CRASHED, "it ended with exit code 0 before it was ready", True),
+    (127, "fleetsieve-server: 1: exec: x: not found", Status.FAILED_START, "the command cannot be run (exit code 127)", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "log", "status", "reason", "retry"), LOGS)
+def test_a_log_is_read(code: int, log: str, status: Status, reason: str, retry: bool) -> None:
+    failure = start_failure(code, log.splitlines())
+    assert (failure.status, failure.retry) == (status, retry)
+    assert failure.reason.startswith(reason) or reason in failure.reason
+    assert failure.last_lines == tuple(log.splitlines())
+
+
+PROVOKED = [
+    (("--exit-code", "1", "--log-text", "CUDA out of memory"), Status.OOM, "out of memory: CUDA out of memory", True),
+    (("--no-such-flag",), Status.FAILED_START, "an argument is refused: hostile_server: error: unrecognized", False),
+    (("--exit-code", "0"), Status.CRASHED, "it ended with exit code 0 before it was ready", True),
+    (("--killed",), Status.CRASHED, "it was killed by signal 9 before it was ready (the kernel does that when memory runs out)", True),
+    (("--wrong-model", "big"), Status.FAILED_START, "the server names big, not tiny", False),
+    (("--listen-on", "0.0.0.0"), Status.FAILED_START, "the server listens on 0.0.0.0, open to others", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "status", "reason", "retry"), PROVOKED)
+def test_a_failed_start_is_noticed_at_once(start, arguments, status: Status, reason: str, retry: bool) -> None:
+    server = start(*arguments)
+    failure = server.wait_ready()
+    assert failure is not None
+    assert (failure.status, failure.retry) == (status, retry)
+    assert failure.reason.startswith(reason)
+    assert server.stop().left == ()
+    assert server.held_s < 5.0
+
+
+@pytest.mark.parametrize("fault", ["--never-ready", "--silent", "--ready-after-s=60"])
+def test_one_that_is_never_ready_ends_at_its_deadline(start, fault: str) -> None:
+    server = start(config=hostile(fault, ready_s=0.6))
+    failure = server.wait_ready()
+    assert failure is not None
+    assert (failure.status, failure.reason, failure.retry) == (Status.TIMEOUT, "not ready after 0.6 s", True)
+    assert 0.6 <= server.held_s < 4.0
+    assert not server.alive()
+
+
+def test_one_that_is_late_but_in_time_is_ready(start) -> None:
+    server = start("--ready-after-s", "0.5")
+    assert server.wait_ready() is None
+    assert server.ready_s is not None
+    assert server.ready_s >= 0.5
+
+
+def test_a_port_in_use_ends_the_start_and_the_one_who_has_it_is_left_alone(start) -> None:
+    first = start()
+    assert first.wait_ready() is None
+    second = start(port=first.port)
+    failure = second.wait_ready()
+    assert failure is not None
+    assert failure.status is Status.CRASHED
+    assert failure.retry
+    assert f"our port {first.port}" in failure.reason or "a port is in use" in failure.reason
+    assert first.alive()
+    assert first.failure() is None
+
+
+def test_a_stranger_who_shares_our_port_is_not_measured(start) -> None:
+    """Both listen, as vLLM's own server lets them; the answer may come from either."""
+    first = start("--reuse-port")
+    assert first.wait_ready() is None
+    failure = start("--reuse-port", port=first.port).wait_ready()
+    assert failure is not None
+    assert f"process {first.pid} " in failure.reason
+    assert first.alive()
+
+
+def test_a_server_that_answers_where_ours_only_loads_is_not_ours(start) -> None:
+    """It serves the very model that is asked for."""
+    stranger = start()
+    assert stranger.wait_ready() is None
+    server = start("--bind-after-s", "60", port=stranger.port)
+    failure = server.wait_ready()
+    assert failure is not None
+    assert failure.retry
+    assert failure.reason.startswith(f"process {stranger.pid} (python")
+    assert server.held_s < 3.0
+
+
+def test_an_impossible_tp_or_command_starts_nothing(tmp_path: Path) -> None:
+    config = hostile(attention_heads=8)
+    with pytest.raises(UsageError, match="TP 3 does not divide the 8 attention heads"):
+        Server.start(config, 3, (), some_port(), tmp_path / "log", Register(tmp_path))
+    with pytest.raises(UsageError, match="TP 2 needs 2 GPUs, and the server gets 1"):
+        Server.start(config, 2, ("0",), some_port(), tmp_path / "log", Register(tmp_path))
+    with pytest.raises(UsageError, match="the command 'no-such-command' is not there"):
+        Server.start(
+            replace(config, command=("no-such-command",)), 1, (), some_port(), tmp_path / "log", Register(tmp_path)
+        )
+    assert not (tmp_path / NAME).exists()
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_record_that_cannot_be_written_starts_nothing(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(FleetSieveError, match=r"cannot write .*servers\.jsonl"):
+        Server.start(hostile(), 1, (), some_port(), tmp_path / "log", Register(tmp_path))
+    assert "serving" not in (tmp_path / "log").read_text()
+    assert unfinished(tmp_path) == ()
+
+
+def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FleetSieveError, match="cannot start a server with its log"):
+        Server.start(hostile(), 1, (), some_port(), tmp_path, Register(tmp_path))
+
+
+def test_deaths() -> None:
+    assert death(0, []).reason == "it ended with exit code 0 while serving"
+    assert death(None, ["x"]).reason == "the server answers no more"
+    assert death(-9, ["CUDA out of memory"]).status is Status.OOM
+    assert death(1, []).status is Status.CRASHED
+
+
+def test_the_end_of_a_log_is_read_from_where_this_start_began(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"old out of memory\n" + b"new\r\xff\n\n" + b"x" * 1000)
+    assert last_lines(path, 18) == ("new", "\ufffd", "x" * 400)
+    path.write_bytes(b"line\n" * 1_000_000)
+    assert len(last_lines(path)) < 60_000
+    assert last_lines(tmp_path / "none") == ()
