@@ -33,6 +33,7 @@ STORY = """
     files                   folders <-> instances
     load serving            requests sent to a replica; a server and its GPUs
     what_if                 the same fleet under other numbers
+    sensitivity             at which numbers the decision changes
     probes                  what measures a cell
     journal                 a run on disk
     running                 a run from its first question to its certificate

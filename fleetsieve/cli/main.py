@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "Measure what decides, one cell at a time, until the certificate fires.",
     "calibrate": "Count wrong certificates under measurement noise, on a table whose truth is known.",
     "compare": "Compare policies on measured tables whose truth is known.",
+    "sensitivity": "How the decision moves with an SLO threshold, the demand, epsilon or the GPUs.",
     "simulate": "Make a simulated instance from a simulation.toml.",
     "doctor": "Examine whether this machine can solve.",
 }

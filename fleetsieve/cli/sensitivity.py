@@ -1,0 +1,165 @@
+"""`fleetsieve sensitivity DIR`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli.main import emit
+from fleetsieve.errors import FleetSieveError, UsageError
+
+if TYPE_CHECKING:
+    from fleetsieve.sensitivity import Axis
+
+MOST_AXES = 2
+
+
+@click.command("sensitivity")
+@options.folder
+@click.option("--slo", "slos", multiple=True, metavar="CLASS.METRIC=LO:HI",
+              help="A limit: ttft_p99_s, e2e_p99_s, tpot_p99_s (seconds) or min_success.")  # fmt: skip
+@click.option("--demand", "demands", multiple=True, metavar="CLASS=LO:HI", help="Factors of a class's stated demand.")
+@click.option("--demand-scale", metavar="LO:HI", help="Factors of every demand; floors stay.")
+@click.option("--epsilon", metavar="LO:HI", help="The largest gap that certifies.")
+@click.option("--gpus", metavar="LO:HI", help="GPUs of the fleet, whole numbers.")
+@click.option(
+    "--eta",
+    type=float,
+    metavar="F",
+    help="Fairness slack of the goodput stage (default: the instance's, or epsilon / 2).",
+)
+@click.option("--given", "plan_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Hold this plan against the axis: an allocation, a certificate, or what solve --json prints.")  # fmt: skip
+@click.option(
+    "--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write one row an interval or region."
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Step curves, or a map of two axes: .svg, .png or .html.",
+)
+@options.as_json
+def command(
+    folder: str,
+    slos: tuple[str, ...],
+    demands: tuple[str, ...],
+    demand_scale: str | None,
+    epsilon: str | None,
+    gpus: str | None,
+    eta: float | None,
+    plan_file: Path | None,
+    table: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """How the decision moves with an SLO threshold, the demand, epsilon or the number of GPUs: one axis or two.
+
+    Break points are computed, not sampled: between two neighbours there is one decision. Where that cannot be done, the output
+    says so.
+    """
+    from fleetsieve.files import read_instance
+    from fleetsieve.presentation.progress import progress, working
+    from fleetsieve.presentation.sensitivity import show_map, show_study
+    from fleetsieve.presentation.terminal import results, tell_suspicions
+    from fleetsieve.sensitivity import read_given, study, study_two
+    from fleetsieve.sensitivity.document import map_csv, map_document, study_csv, study_document
+
+    axes = _axes(slos, demands, demand_scale, epsilon, gpus)
+    if eta is not None and not 0.0 <= eta < 1.0:
+        raise UsageError(f"--eta is {eta}, not a fraction in [0, 1)")
+    if plot is not None:
+        from fleetsieve.presentation.comparison_plot import check_plot
+
+        check_plot(plot)
+    read = read_instance(folder)
+    tell_suspicions(read.suspicions)
+    instance = read.instance
+    if eta is not None:
+        instance = replace(instance, certificate=replace(instance.certificate, eta=eta))
+    given = read_given(plan_file, instance) if plan_file is not None else None
+    if len(axes) == 1:
+        with working("solving"):
+            found = study(instance, read.measurements, axes[0], given)
+        document, text = study_document(found), study_csv(found)
+    else:
+        with progress("strips") as advance:
+            mapped = study_two(instance, read.measurements, axes[0], axes[1], given, advance)
+        document, text = map_document(mapped), map_csv(mapped)
+    if table is not None:
+        _write(table, text)
+    if plot is not None:
+        from fleetsieve.presentation.comparison_plot import write_plot
+        from fleetsieve.presentation.sensitivity_plot import map_plot, study_plot
+
+        write_plot(study_plot(found) if len(axes) == 1 else map_plot(mapped), plot)
+    if as_json:
+        emit(document)
+    elif len(axes) == 1:
+        show_study(results(), found)
+    else:
+        show_map(results(), mapped)
+    return 0
+
+
+def _axes(
+    slos: tuple[str, ...], demands: tuple[str, ...], demand_scale: str | None, epsilon: str | None, gpus: str | None
+) -> list[Axis]:
+    """The axes asked for, in the order of the options.
+
+    Raises:
+        UsageError: when a text is no axis, or there is none or more than two.
+    """
+    from fleetsieve.sensitivity import DemandAxis, EpsilonAxis, GpusAxis, SloAxis
+
+    axes: list[Axis] = []
+    for text in slos:
+        place, low, high = _ranged("--slo", text, "--slo chat.e2e_p99_s=10:60")
+        name, dot, metric = place.rpartition(".")
+        if not dot or not name:
+            raise UsageError(f"--slo {text!r} is not CLASS.METRIC=LO:HI", "for example --slo chat.e2e_p99_s=10:60")
+        axes.append(SloAxis(name, metric, low, high))
+    for text in demands:
+        name, low, high = _ranged("--demand", text, "--demand chat=0.5:2")
+        axes.append(DemandAxis(name, low, high))
+    if demand_scale is not None:
+        axes.append(DemandAxis(None, *_range("--demand-scale", demand_scale, "--demand-scale 0.5:2")))
+    if epsilon is not None:
+        axes.append(EpsilonAxis(*_range("--epsilon", epsilon, "--epsilon 0.01:0.2")))
+    if gpus is not None:
+        axes.append(GpusAxis(*_range("--gpus", gpus, "--gpus 8:64")))
+    if not 1 <= len(axes) <= MOST_AXES:
+        raise UsageError(
+            f"{len(axes)} axes are given, not one or two" if axes else "no axis is given",
+            "for example --slo chat.e2e_p99_s=10:60, or --demand-scale 0.5:2 --gpus 8:64",
+        )
+    return axes
+
+
+def _ranged(flag: str, text: str, example: str) -> tuple[str, float, float]:
+    """`NAME=LO:HI`; the last `=` separates, so a class name may hold one."""
+    name, equals, span = text.rpartition("=")
+    if not equals or not name:
+        raise UsageError(f"{flag} {text!r} names nothing before a range", f"for example {example}")
+    return name, *_range(flag, span, example)
+
+
+def _range(flag: str, text: str, example: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    try:
+        return float(low), float(high) if colon else float("")
+    except ValueError:
+        raise UsageError(f"{flag} {text!r} is not LO:HI", f"for example {example}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    from fleetsieve.files import replace_file
+
+    try:
+        replace_file(path, text)
+    except OSError as fault:
+        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault

@@ -1,0 +1,193 @@
+"""A sensitivity study for a person: one line an interval or region, then the answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fleetsieve.certificate import Verdict
+from fleetsieve.certificate.sentence import gap_text, listed
+from fleetsieve.interval import lower_text
+from fleetsieve.presentation.terminal import literal, say, show_table
+from fleetsieve.sensitivity import (
+    Axis,
+    DemandAxis,
+    EpsilonAxis,
+    GpusAxis,
+    Map,
+    SloAxis,
+    Span,
+    Stretch,
+    Study,
+)
+from fleetsieve.sensitivity.answers import answers, binding, passing
+from fleetsieve.sensitivity.document import allocation_text
+
+
+def show_study(console: Console, study: Study) -> None:
+    """The intervals of one axis, what ends them, and the answers."""
+    axis = study.axis
+    table = _table(f"{study.instance.name}: {axis.title}", ["from", "to"])
+    if isinstance(axis, SloAxis):
+        table.add_column("passes from here", overflow="fold")
+    for stretch in study.stretches:
+        cells = [*_ends(axis, stretch.span), *_cells(axis, stretch, exact=stretch.exact)]
+        if isinstance(axis, SloAxis):
+            cells.append(_passing(study, stretch.span.lo if axis.rises else stretch.span.hi))
+        table.add_row(*(literal(cell) for cell in cells), style="" if _good(stretch) else "dim")
+    show_table(console, table)
+    for line in _told(study):
+        say(console, line)
+    _tell_rough(console, all(s.exact for s in study.stretches))
+
+
+def show_map(console: Console, found: Map) -> None:
+    """The regions of two axes."""
+    title = f"{found.instance.name}: x is {found.x.title}; y is {found.y.title}"
+    table = _table(title, ["x from", "x to", "y from", "y to"])
+    along = next((axis for axis in (found.x, found.y) if isinstance(axis, GpusAxis)), found.y)
+    for region in found.regions:
+        sides = [*_ends(found.x, region.x), *_ends(found.y, region.y)]
+        cells = [*sides, *_cells(along, region.stretch, exact=region.exact)]
+        table.add_row(*(literal(cell) for cell in cells), style="" if _good(region.stretch) else "dim")
+    show_table(console, table)
+    count = len({r.stretch.decision.placed for r in found.regions})
+    say(console, f"{len(found.regions)} regions, {count} allocations")
+    _tell_rough(console, all(r.exact for r in found.regions))
+
+
+def _table(title: str, ends: list[str]) -> Table:
+    table = Table(title=literal(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in ends:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    table.add_column("allocation", overflow="fold")
+    for name in ("min fulfilment", "goodput, rps", "gap"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("binds", overflow="fold")
+    return table
+
+
+def _good(stretch: Stretch) -> bool:
+    return stretch.decision.verdict == str(Verdict.FEASIBLE)
+
+
+def _ends(axis: Axis, span: Span) -> list[str]:
+    """Both ends; one that does not belong to the span is told by "<" or ">"."""
+    digits = "d" if isinstance(axis, GpusAxis) else ".6g"
+    low, high = ((int(v) if digits == "d" else v) for v in (span.lo, span.hi))
+    return [f"{'' if span.lo_closed else '>'}{low:{digits}}", f"{'' if span.hi_closed else '<'}{high:{digits}}"]
+
+
+def _cells(axis: Axis | None, stretch: Stretch, *, exact: bool) -> list[str]:
+    decision = stretch.decision
+    fulfilment = _range(stretch.first.min_fulfilment, stretch.last.min_fulfilment, 4)
+    goodput = _range(stretch.first.goodput_rps, stretch.last.goodput_rps, 3)
+    gap = gap_text(stretch.gap) if math.isfinite(stretch.gap.largest) else "-"
+    return [
+        f"{decision.verdict}{'' if exact else ' (sampled)'}", allocation_text(decision), fulfilment, goodput, gap,
+        _binds(axis, stretch),
+    ]  # fmt: skip
+
+
+def _range(first: float | None, last: float | None, digits: int) -> str:
+    """A guaranteed figure at both ends, rounded down; one number where they agree."""
+    if first is None or last is None:
+        return "-"
+    one, other = lower_text(first, digits), lower_text(last, digits)
+    return one if one == other else f"{one} to {other}"
+
+
+def _binds(axis: Axis | None, stretch: Stretch) -> str:
+    told = binding(stretch.decision)
+    words = [f"{told['blocking'].replace('_', ' ')} blocks"] if told["blocking"] else []
+    if told["least_fulfilled"]:
+        words.append(f"{listed(told['least_fulfilled'])} least fulfilled")
+    if told["gpus_left"] is not None:
+        # Along the GPUs, a plan that stays leaves the more of them the more there are.
+        more = isinstance(axis, GpusAxis) and (told["gpus_left"] > 0 or stretch.span.hi > stretch.span.lo)
+        words.append(
+            f"{told['gpus_left']}{' or more' if more else ''} GPUs left"
+            if told["gpus_left"] or more
+            else "all GPUs in use"
+        )
+    return ", ".join(words)
+
+
+def _passing(study: Study, value: float) -> str:
+    proven, hoped = passing(study, value)
+    told = [f"TP{key.tp} {key.load}" for key in proven] + [f"TP{key.tp} {key.load} (not proven)" for key in hoped]
+    return ", ".join(told)
+
+
+def _tell_rough(console: Console, exact: bool) -> None:
+    if not exact:
+        say(
+            console,
+            "(sampled): this axis has no computable break points there; changes between two samples may be missing.",
+        )
+
+
+def _told(study: Study) -> list[str]:
+    """The answers in sentences."""
+    axis, told = study.axis, answers(study)
+    what = "the given plan holds" if study.decider.given is not None else "today's plan stays"
+    if isinstance(axis, SloAxis):
+        return _slo_lines(axis, told, what)
+    if isinstance(axis, DemandAxis):
+        return [
+            _carries(f"today's verdict stays, factor of {axis.name}", told["verdict_holds"]),
+            _carries(f"{what}, factor of {axis.name}", told["plan_holds"]),
+        ]
+    if isinstance(axis, GpusAxis):
+        lines = [f"one GPU more than today's {told['today']}: {_worth(told['one_more'])}"]
+        if told["next_change"] is not None:
+            lines.append(f"the next change is at {told['next_change']['gpus']} GPUs: {_worth(told['next_change'])}")
+        return [*lines, _carries(f"{what}, GPUs", told["plan_holds"])]
+    if isinstance(axis, EpsilonAxis):
+        least = told["certifies_from"]
+        return ["no epsilon in the range certifies" if least is None else f"certifies from epsilon {least:.6g} on"]
+    return []
+
+
+def _slo_lines(axis: SloAxis, told: Mapping[str, Any], what: str) -> list[str]:
+    feasible, possible, today = told["tightest_feasible"], told["tightest_possible"], told["today"]
+    lines = [
+        f"tightest {axis.name} at which a measured cell can be committed: {_number(feasible)}"
+        f"{'' if possible == feasible else f' (may be as tight as {_number(possible)})'}"
+    ]
+    if today is None:
+        return [*lines, f"the instance states no {axis.name}"]
+    holds = told["plan_holds"]
+    if holds is None:
+        return [*lines, f"the given plan does not hold at today's {today:g}"]
+    tight, loose = holds["from"], holds["to"]
+    lines.append(
+        f"{what} when {axis.name} goes from {today:g} "
+        f"{'to any tighter limit' if tight is None else f'down to {_number(tight)}' if axis.rises else f'up to {_number(tight)}'}"
+        f", and {'to any looser one' if loose is None else f'short of {_number(loose)} the other way'}"
+    )
+    return lines
+
+
+def _worth(more: Mapping[str, Any] | None) -> str:
+    if more is None:
+        return "cannot be told"
+    return f"{more['goodput_rps']:+.3f} requests/s and {more['min_fulfilment']:+.4f} in min fulfilment"
+
+
+def _carries(what: str, holds: Mapping[str, Any] | None) -> str:
+    if holds is None:
+        return f"{what}: today is outside the range, or broken"
+    low = "the start of the range" if holds["from"] is None else _number(holds["from"])
+    high = "its end" if holds["to"] is None else _number(holds["to"])
+    return f"{what}: from {low} to {high}"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"

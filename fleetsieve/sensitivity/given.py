@@ -1,0 +1,103 @@
+"""A fixed plan, held against other numbers: which configuration and how many replicas each class has, and why that breaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleetsieve.envelope import CellBounds, Envelope
+from fleetsieve.errors import UsageError
+from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance
+
+SHAPE = 'for example {"chat": {"tp": 4, "load": "c64", "replicas": 2}}, or a certificate, or the output of solve --json'
+
+
+@dataclass(frozen=True)
+class GivenPlan:
+    """The replicas of each cell in use, at most one cell a class."""
+
+    counts: Mapping[CellKey, int]
+
+    def faults(self, envelope: Envelope) -> tuple[str, ...]:
+        """Why cells of the plan cannot be committed under these bounds, class by class; empty when they can."""
+        return tuple(f"{key} {_why(envelope, envelope[key])}" for key in self.counts if not envelope[key].committable)
+
+
+def _why(envelope: Envelope, b: CellBounds) -> str:
+    """Why a cell cannot be committed."""
+    slo = envelope.instance.class_by_name[b.cell.key.class_name].slo
+    if b.cell.excluded:
+        return "is excluded"
+    if not b.measured:
+        return "is not measured"
+    for metric in TAIL_METRICS:
+        limit, tail = slo.limit_s(metric), b.tails_s[metric]
+        if limit is not None and tail.hi > limit:
+            return (
+                f"misses its {metric} p99 limit" if tail.lo > limit else f"is not proven to meet its {metric} p99 limit"
+            )
+    if slo.min_success is not None and b.success.lo < slo.min_success:
+        missed = b.success.hi < slo.min_success
+        return "misses its success limit" if missed else "is not proven to meet its success limit"
+    return "failed when it was last measured"
+
+
+def read_given(path: Path, instance: Instance) -> GivenPlan:
+    """A plan from a JSON file: {class: {"tp", "load", "replicas"}}, a certificate, `solve --json` output, or a plan of these.
+
+    "pool" is needed where a fleet has several; an entry with replicas 0 is a class that gets nothing.
+
+    Raises:
+        UsageError: when the file cannot be read, has another shape, or names what the instance does not have.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault
+    except (ValueError, RecursionError) as fault:
+        raise UsageError(f"{path} is not JSON: {fault}", SHAPE) from fault
+    counts: dict[CellKey, int] = {}
+    for name, entry in _entries(path, document):
+        key, replicas = _placed(path, name, entry, instance)
+        if replicas == 0:
+            continue
+        if any(other.class_name == key.class_name for other in counts):
+            raise UsageError(f"{path} gives class {name!r} two configurations", "a class uses one")
+        if key not in instance.cell_by_key:
+            own = ", ".join(f"TP{k.tp} {k.load}" for k in sorted(instance.cell_by_key) if k.class_name == name)
+            raise UsageError(f"{path} uses {key}, which is no cell of {instance.name}", f"{name} has {own}")
+        counts[key] = replicas
+    return GivenPlan(counts)
+
+
+def _entries(path: Path, document: Any) -> list[tuple[str, Any]]:
+    """The classes and what they get."""
+    for outer in ("conservative", "plan"):
+        if isinstance(document, dict) and isinstance(document.get(outer), dict) and "classes" in document[outer]:
+            document = document[outer]
+    if isinstance(document, dict) and isinstance(document.get("classes"), list):
+        rows = document["classes"]
+        if not all(isinstance(row, dict) and isinstance(row.get("class"), str) for row in rows):
+            raise UsageError(f"{path}: an entry of its classes names no class", SHAPE)
+        return [(row["class"], row) for row in rows]
+    if not isinstance(document, dict) or not document or not all(isinstance(v, dict) for v in document.values()):
+        raise UsageError(f"{path} is no allocation", SHAPE)
+    return list(document.items())
+
+
+def _placed(path: Path, name: str, entry: Any, instance: Instance) -> tuple[CellKey, int]:
+    if name not in instance.class_by_name:
+        known = ", ".join(c.name for c in instance.classes)
+        raise UsageError(f"{path} names class {name!r}, which {instance.name} does not have", f"there are {known}")
+    replicas = entry.get("replicas")
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        raise UsageError(f"{path}: the replicas of {name} are {replicas!r}, not a whole number >= 0", SHAPE)
+    if replicas == 0:
+        return CellKey(name, 0, ""), 0
+    tp, load, pool = entry.get("tp"), entry.get("load"), entry.get("pool") or DEFAULT_POOL
+    if not isinstance(tp, int) or isinstance(tp, bool) or not isinstance(load, str) or not isinstance(pool, str):
+        raise UsageError(f"{path}: {name} needs a whole-number tp and a load", SHAPE)
+    return CellKey(name, tp, load, pool), replicas
