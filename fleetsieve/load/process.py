@@ -1,4 +1,4 @@
-"""A load generator's program: started in a session of its own, watched, and gone with all its children when this returns."""
+"""A load generator's program: in a session of its own, watched, gone with its children when this returns or is killed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ POLL_S = 0.5
 PARTING_S = 10.0
 """How long a program may take to write its records after it was interrupted, before it is killed."""
 
+_GUARD = str(Path(__file__).with_name("guard.py"))
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -52,7 +54,12 @@ def run_watched(
     start, cpu_s, interrupted = time.monotonic(), 0.0, ""
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            [sys.executable, "-I", "-S", _GUARD, *command],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
         )
     try:
         while process.poll() is None:
@@ -84,10 +91,16 @@ def _end_session(process: subprocess.Popen[bytes]) -> None:
     """Kill what is left of the session that the program started, also what has a process group of its own."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    for pid, _ in _session(process.pid):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    giving_up = time.monotonic() + PARTING_S
+    while (left := _session(process.pid)) and time.monotonic() < giving_up:
+        for pid, _ in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        process.poll()
+        time.sleep(0.01)
     process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _session(leader: int) -> list[tuple[int, float]]:
