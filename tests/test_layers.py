@@ -41,6 +41,8 @@ STORY = """
     studies                 what is worth what, where the truth is known
     simulator               grids without a GPU
     doctor                  whether this machine can solve
+    figures                 pictures of a decision
+    report                  a run as one page
     presentation            words and tables for a person
     cli                     parse, call, print
 """
@@ -60,6 +62,9 @@ ONLY_HERE = {
     "pyomo": {"fleetsieve_models", "solving", "doctor"},
     "rich": {"presentation", "cli"},
     "click": {"cli"},
+    "jinja2": {"report"},
+    "altair": {"figures", "presentation"},
+    "vl_convert": {"figures", "presentation"},
 }
 """Libraries, and the modules that may import them."""
 

@@ -32,6 +32,8 @@ COMMANDS = {
     "compare": "Compare policies on measured tables whose truth is known.",
     "sensitivity": "How the decision moves with an SLO threshold, the demand, epsilon or the GPUs.",
     "simulate": "Make a simulated instance from a simulation.toml.",
+    "report": "Write a run or an instance as one page that needs no network.",
+    "plot": "Draw one figure of an instance or run.",
     "doctor": "Examine whether this machine can solve.",
 }
 

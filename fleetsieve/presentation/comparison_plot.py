@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fleetsieve.errors import FleetSieveError, SolverMissing, UsageError
+from fleetsieve.errors import SolverMissing, UsageError
+from fleetsieve.figures import write_figure
 from fleetsieve.studies.compare import Results
 from fleetsieve.studies.comparison import regret_at
 
@@ -62,12 +63,9 @@ def regret_plot(found: Sequence[Results]) -> Any:
 
 
 def write_plot(chart: Any, path: Path) -> None:
-    """Write a chart as its suffix says; an html file needs no network.
+    """Write a chart as its suffix says; an html file needs no network, and no name in it can run.
 
     Raises:
         FleetSieveError: when the file cannot be written.
     """
-    try:
-        chart.save(str(path), **({"inline": True} if path.suffix == ".html" else {}))
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
+    write_figure(chart, path, path.stem)

@@ -1,0 +1,43 @@
+"""`fleetsieve report DIR`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli.main import emit
+from fleetsieve.errors import FleetSieveError
+
+
+@click.command("report")
+@options.folder
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="The page to write (default: report.html in a run's folder, else here).")  # fmt: skip
+@options.as_json
+def command(folder: str, out: Path | None, as_json: bool) -> int:
+    """Write a run or an instance as one page: verdict, plan, what it rests on, and how it was found (needs the extra `report`).
+
+    The page is one file that needs no network: it opens from a disk, on a phone, light or dark, and prints.
+    """
+    from fleetsieve.files import read_instance, replace_file
+    from fleetsieve.journal import STEPS
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results, say, tell_suspicions
+    from fleetsieve.report import report_html
+
+    read = read_instance(folder)
+    tell_suspicions(read.suspicions)
+    path = out if out is not None else (read.path if (read.path / STEPS).is_file() else Path()) / "report.html"
+    with working("writing the report"):
+        page = report_html(read, folder)
+    try:
+        replace_file(path, page)
+    except OSError as fault:
+        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
+    if as_json:
+        emit({"report": str(path), "bytes": len(page.encode())})
+    else:
+        say(results(), f"report: {path}")
+    return 0

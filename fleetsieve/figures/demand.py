@@ -1,0 +1,112 @@
+"""How least fulfilment and goodput move as all demands grow together: planned anew at each scale, or with the plan of now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fleetsieve.allocation import Allocation, Engine
+from fleetsieve.certificate import Certificate, certify
+from fleetsieve.envelope import Envelope
+from fleetsieve.figures.drawing import Chart, altair, sized, styled, tips, values
+from fleetsieve.figures.palette import LIGHT, Palette
+from fleetsieve.instance import Instance
+from fleetsieve.what_if import with_demand_scale
+
+SCALES = tuple(round(0.5 + 0.05 * k, 2) for k in range(31))
+"""0.5 to 2.0 in steps of 0.05: the curves are sampled there."""
+
+SURE, HOPED, KEPT = "planned anew, guaranteed", "planned anew, at most", "plan of now, kept"
+
+Row = dict[str, Any]
+
+
+def demand_rows(certificate: Certificate, engine: Engine, scales: Sequence[float] = SCALES) -> list[Row]:
+    """One row a scale and curve: min fulfilment and goodput (requests/s).
+
+    The envelope does not depend on the demands, but what is servable does, so each scale is certified on its own.
+    """
+    envelope, plan = certificate.envelope, certificate.conservative
+    rows: list[Row] = []
+    for scale in scales:
+        scaled = _scaled(certificate, with_demand_scale(envelope.instance, scale))
+        c = certify(scaled, engine, eta=certificate.eta, epsilon=certificate.epsilon)
+        rows.append(_row(scale, SURE, c.lower.min_fulfilment, c.lower.goodput_rps))
+        rows.append(_row(scale, HOPED, c.upper.min_fulfilment, c.upper.goodput_rps))
+        rows.append(_row(scale, KEPT, *_kept(plan, scale)))
+    return rows
+
+
+def _scaled(certificate: Certificate, instance: Instance) -> Envelope:
+    """The envelope of the same measurements under other demands."""
+    envelope = certificate.envelope
+    classes = {
+        c.name: replace(own, view=replace(own.view, workload=c))
+        for c in instance.classes
+        for own in [envelope.classes[c.name]]
+    }
+    return replace(envelope, instance=instance, classes=classes)
+
+
+def _kept(plan: Allocation, scale: float) -> tuple[float, float]:
+    """Min fulfilment and goodput of the same replicas."""
+    served = [min(got.demand_rps * scale, got.capacity_rps) for got in plan.classes]
+    counted = [
+        got_rps / (got.demand_rps * scale) if got.demand_rps * scale > 0.0 else 1.0
+        for demand, got, got_rps in zip(plan.problem.classes, plan.classes, served, strict=True)
+        if demand.in_minimum
+    ]
+    return min(counted, default=1.0), math.fsum(served)
+
+
+def _row(scale: float, curve: str, fulfilment: float | None, goodput_rps: float | None) -> Row:
+    return {"scale": scale, "curve": curve, "fulfilment": fulfilment, "goodput": goodput_rps,
+            "told": f"fulfilment {fulfilment:.4g}, {goodput_rps:.5g} requests/s"
+            if fulfilment is not None and goodput_rps is not None else "not proven"}  # fmt: skip
+
+
+def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> Chart:
+    """One panel: "fulfilment" or "goodput" over the scale, without its size and look."""
+    alt = altair()
+    curves = [SURE, HOPED, KEPT]
+    title = {"fulfilment": "least fulfilment", "goodput": "goodput, requests/s"}[field]
+    axis = alt.Axis(title=title)
+    scale = alt.Scale(domain=[0, 1]) if field == "fulfilment" else alt.Scale(zero=True)
+    painted = alt.Scale(domain=curves, range=[palette.classes[0], palette.soft, palette.classes[1]])
+    base = alt.Chart(values(rows)).encode(
+        x=alt.X(
+            "scale:Q",
+            title="demand, as a multiple of now",
+            scale=alt.Scale(zero=False, nice=False),
+            axis=alt.Axis(format="~g", grid=False, labelFlush=True),
+        ),
+        y=alt.Y(f"{field}:Q", axis=axis, scale=scale),
+        color=alt.Color(
+            "curve:N", title=None, sort=curves, legend=alt.Legend(columns=1, symbolType="stroke"), scale=painted
+        ),
+    )
+    now = alt.Chart(values([{"scale": 1.0}])).mark_rule(color=palette.soft, strokeDash=[2, 2]).encode(x="scale:Q")
+    told = tips(scale="demand x", curve="curve", told="there")
+    return alt.layer(
+        now,
+        _only(base, SURE).mark_line(strokeWidth=6, opacity=0.4),
+        _only(base, HOPED).mark_line(strokeWidth=1.5, strokeDash=[5, 3]),
+        _only(base, KEPT).mark_line(strokeWidth=1.5),
+        base.mark_point(size=40, opacity=0).encode(tooltip=told),
+    )
+
+
+def _only(base: Chart, curve: str) -> Chart:
+    return base.transform_filter({"field": "curve", "equal": curve})
+
+
+def demand(
+    certificate: Certificate, engine: Engine, palette: Palette = LIGHT, scales: Sequence[float] = SCALES
+) -> Chart:
+    """Min fulfilment and goodput over the demand scale: guaranteed and at most when planned anew, and with the plan of now."""
+    alt = altair()
+    rows = demand_rows(certificate, engine, scales)
+    panels = [sized(demand_chart(rows, field, palette)) for field in ("fulfilment", "goodput")]
+    return styled(alt.vconcat(*panels), palette)

@@ -1,0 +1,82 @@
+"""What all figures share: the plotting library, loaded when the first is drawn, and their common look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetsieve.errors import SolverMissing, spelled_out
+from fleetsieve.figures.palette import Palette
+from fleetsieve.instance import DEFAULT_POOL, CellKey
+
+WIDTH, HEIGHT = 520, 240
+"""Pixels of one panel in a file."""
+
+FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
+
+Chart = Any
+"""An altair chart: it has `save`, `to_dict` and what else the library gives."""
+
+
+def altair() -> Any:
+    """The plotting library.
+
+    Raises:
+        SolverMissing: when it is not installed.
+    """
+    try:
+        import altair as alt
+        import vl_convert  # noqa: F401
+    except ImportError as fault:
+        raise SolverMissing(f"a figure needs {fault.name}", "pip install 'fleetsieve[plots]'") from fault
+    return alt
+
+
+def values(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as the data of a chart; infinities do not belong in them."""
+    return altair().Data(values=[dict(row) for row in rows])
+
+
+def plain(text: str) -> str:
+    """A name from a file on one line, its control characters spelled out."""
+    return spelled_out(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def titled(key: CellKey) -> dict[str, Any]:
+    """The parts of a cell's key that a tooltip shows."""
+    pool = "" if key.pool == DEFAULT_POOL else f" on {plain(key.pool)}"
+    return {"class": plain(key.class_name), "tp": f"TP{key.tp}", "load": f"{plain(key.load)}{pool}"}
+
+
+def tips(**titles: str) -> list[Any]:
+    """Tooltip lines: field name -> what stands before it."""
+    alt = altair()
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
+
+
+def sized(chart: Chart, height: int = HEIGHT, width: int | str = WIDTH) -> Chart:
+    """The chart with its size in pixels; width "container" makes it as wide as its place in a page."""
+    return chart.properties(width=width, height=height)
+
+
+def styled(chart: Chart, palette: Palette, *, background: bool = True) -> Chart:
+    """The chart with the common look; `background` paints the paper."""
+    axis = {
+        "labelColor": palette.soft, "titleColor": palette.soft, "domainColor": palette.soft, "tickColor": palette.soft,
+        "gridColor": palette.faint, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
+        "labelFont": FONT, "titleFont": FONT,
+    }  # fmt: skip
+    legend = {
+        "labelColor": palette.ink, "titleColor": palette.soft, "labelFont": FONT, "titleFont": FONT, "orient": "top",
+        "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 180, "symbolStrokeWidth": 1.5,
+        "columns": 4,
+    }  # fmt: skip
+    title = {"color": palette.ink, "font": FONT, "fontSize": 13, "anchor": "start", "fontWeight": 600}
+    return (
+        chart.configure(background=palette.paper if background else "transparent", font=FONT)
+        .configure_view(stroke=None)
+        .configure_axis(**axis)
+        .configure_legend(**legend)
+        .configure_title(**title)
+        .configure_text(color=palette.ink, font=FONT)
+    )

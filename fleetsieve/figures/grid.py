@@ -1,0 +1,112 @@
+"""The grid of cells as a heat map: which were measured, what they showed, and what was never needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleetsieve.certificate import Certificate
+from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, titled, values
+from fleetsieve.figures.ladder import ladder_cells
+from fleetsieve.figures.palette import LIGHT, Palette
+from fleetsieve.figures.states import SIGNS, State, colours, limits_text, rate, state_of
+from fleetsieve.instance import CellKey
+
+ROW = 34
+"""Pixels of one TP degree's row."""
+
+PALE, STRONG = 0.25, 0.65
+"""Opacity of the cells with the least and the most requests/s per GPU of their class."""
+
+LETTERS = 6
+"""Letters of a load's label that fit a cell on a phone."""
+
+Row = dict[str, Any]
+
+
+def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
+    """One row a cell: its rung, its state, how strong its colour is, and words for a tooltip."""
+    own = certificate.envelope.classes[class_name]
+    per_gpu = {key: b.capacity_rps.lo / b.cell.gpus for key, b in own.bounds.items() if b.measured}
+    most = max(per_gpu.values(), default=0.0) or 1.0
+    rows: list[Row] = []
+    rung: dict[str, int] = {}
+    for cell in ladder_cells(certificate, class_name):
+        key, b = cell.key, own.bounds[cell.key]
+        arm = _arm_name(key)
+        rung[arm] = rung.get(arm, 0) + 1
+        state = state_of(certificate, key)
+        known = own.view.known.get(key)
+        told = rate(b.capacity_rps) + (f" ({per_gpu[key]:.4g} per GPU)" if key in per_gpu else "")
+        rows.append(
+            {
+                **titled(key),
+                "arm": arm,
+                "rung": rung[arm],
+                "label": SIGNS.get(state, "") + _short(plain(key.load)),
+                "state": str(state),
+                "opacity": _opacity(state, per_gpu.get(key, 0.0) / most),
+                "told": told,
+                "limits": limits_text(own, b),
+                "looks": ", ".join(str(row.status) for row in known.rows) if known is not None else "none",
+            }
+        )
+    return rows
+
+
+def _arm_name(key: CellKey) -> str:
+    return f"TP{key.tp}" if key == CellKey(*key[:3]) else f"TP{key.tp} {plain(key.pool)}"
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LETTERS else f"{label[: LETTERS - 1]}…"
+
+
+def _opacity(state: State, share: float) -> float:
+    return 1.0 if state in (State.RULED_OUT, State.OPEN, State.EXCLUDED) else PALE + (STRONG - PALE) * share
+
+
+def states_in(certificate: Certificate) -> list[State]:
+    """The states that some cell has, in their fixed order."""
+    cells = certificate.envelope.instance.cells
+    found = {state_of(certificate, cell.key) for cell in cells}
+    return [state for state in State if state in found]
+
+
+def grid_height(certificate: Certificate, class_name: str) -> int:
+    """Pixels that the rows of a class take."""
+    return ROW * max(1, len({row["arm"] for row in grid_rows(certificate, class_name)}))
+
+
+def grid_chart(certificate: Certificate, class_name: str, palette: Palette = LIGHT, *, legend: bool = True) -> Chart:
+    """The heat map of one class, without its size and look."""
+    alt = altair()
+    rows = grid_rows(certificate, class_name)
+    painted, there = colours(palette), states_in(certificate)
+    told = {"class": "class", "tp": "TP", "load": "load", "state": "state", "told": "capacity", "limits": "SLO"}
+    bare = alt.Axis(labelAngle=0, domain=False, ticks=False)
+    base = alt.Chart(values(rows)).encode(
+        x=alt.X("rung:O", title="rung of the load ladder", axis=bare),
+        y=alt.Y("arm:N", sort=list(dict.fromkeys(row["arm"] for row in rows)), title=None, axis=bare),
+        tooltip=tips(**told, looks="looks"),
+    )
+    scale = alt.Scale(domain=[str(state) for state in there], range=[painted[state] for state in there])
+    fill = alt.Color("state:N", title=None, legend=alt.Legend(columns=2) if legend else None, scale=scale)
+    planned = base.transform_filter({"field": "state", "equal": str(State.PLANNED)})
+    return alt.layer(
+        base.mark_rect(stroke=palette.paper, strokeWidth=2, cornerRadius=4).encode(
+            color=fill, opacity=alt.Opacity("opacity:Q", scale=None, legend=None)
+        ),
+        planned.mark_rect(filled=False, stroke=palette.ink, strokeWidth=2, cornerRadius=4),
+        base.mark_text(fontSize=10, color=palette.ink).encode(text="label:N"),
+    )
+
+
+def grid(certificate: Certificate, palette: Palette = LIGHT, class_name: str | None = None) -> Chart:
+    """The heat map of every class (or one), by TP and load: the stronger the colour, the more requests/s per GPU."""
+    alt = altair()
+    names = [c.name for c in certificate.envelope.instance.classes if class_name in (None, c.name)]
+    panels = [
+        sized(grid_chart(certificate, name, palette), grid_height(certificate, name)).properties(title=plain(name))
+        for name in names
+    ]
+    return styled(alt.vconcat(*panels), palette)

@@ -1,0 +1,93 @@
+"""What a cell is to the decision, as figures colour it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from fleetsieve.account.cells import limit_name
+from fleetsieve.certificate import Certificate
+from fleetsieve.envelope import CellBounds, ClassEnvelope
+from fleetsieve.figures.palette import Palette
+from fleetsieve.instance import TAIL_METRICS, CellKey
+from fleetsieve.interval import Interval
+
+
+class State(StrEnum):
+    """From what is used to what cannot be."""
+
+    PLANNED = "in the plan"
+    USABLE = "measured, keeps its SLO"
+    OPEN = "never measured"
+    STRADDLES = "measured, may keep its SLO"
+    MISSES = "measured, misses its SLO"
+    RULED_OUT = "ruled out without measuring"
+    FAILED = "failed"
+    EXCLUDED = "excluded"
+
+
+def state_of(certificate: Certificate, key: CellKey) -> State:
+    """The state of a cell."""
+    own = certificate.envelope.classes[key.class_name]
+    b, known = own.bounds[key], own.view.known.get(key)
+    if b.cell.excluded:
+        return State.EXCLUDED
+    if known is not None and known.failed:
+        return State.FAILED
+    if key in certificate.conservative.replica_counts:
+        return State.PLANNED
+    if b.committable:
+        return State.USABLE
+    if b.measured:
+        return State.STRADDLES if b.possible else State.MISSES
+    return State.OPEN if b.possible else State.RULED_OUT
+
+
+def colours(palette: Palette) -> dict[State, str]:
+    """The colour of each state."""
+    return {
+        State.PLANNED: palette.classes[0],
+        State.USABLE: palette.good,
+        State.OPEN: palette.faint,
+        State.STRADDLES: palette.warn,
+        State.MISSES: palette.bad,
+        State.RULED_OUT: palette.pale,
+        State.FAILED: palette.warn,
+        State.EXCLUDED: palette.paper,
+    }
+
+
+SIGNS = {State.MISSES: "× ", State.STRADDLES: "? ", State.FAILED: "! "}
+"""What stands before the label of a cell, for those who do not tell its colour."""
+
+
+def seconds(tail: Interval) -> str:
+    """A p99 interval in words."""
+    if tail.is_point:
+        return f"{tail.hi:.4g} s"
+    if tail.hi == float("inf"):
+        return f"at least {tail.lo:.4g} s" if tail.lo > 0.0 else "unknown"
+    return f"{tail.lo:.4g} to {tail.hi:.4g} s"
+
+
+def rate(capacity: Interval) -> str:
+    """A capacity interval in words."""
+    if capacity.is_point:
+        return f"{capacity.hi:.4g} requests/s"
+    if capacity.hi == float("inf"):
+        return f"at least {capacity.lo:.4g} requests/s" if capacity.lo > 0.0 else "unknown"
+    low = f"{capacity.lo:.4g} to " if capacity.lo > 0.0 else "at most "
+    return f"{low}{capacity.hi:.4g} requests/s"
+
+
+def limits_text(own: ClassEnvelope, b: CellBounds) -> str:
+    """The limited tails of a cell beside their limits."""
+    slo = own.view.workload.slo
+    told = [
+        f"{limit_name(m)} {seconds(b.tails_s[m])} (limit {limit:g} s)"
+        for m in TAIL_METRICS
+        if (limit := slo.limit_s(m)) is not None
+    ]
+    if slo.min_success is not None:
+        known = b.success.lo != 0.0 or b.success.hi != 1.0
+        told.append(f"success {f'{b.success.lo:.4g}' if known else 'unknown'} (limit {slo.min_success:g})")
+    return "; ".join(told) or "no limit"

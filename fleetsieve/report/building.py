@@ -1,0 +1,175 @@
+"""From a folder to the page: everything is derived anew from the files, then told by the template."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+from fleetsieve.account import Account, account
+from fleetsieve.allocation import Engine
+from fleetsieve.certificate import Certificate, Gap, certify, check
+from fleetsieve.certificate.document import versions
+from fleetsieve.envelope import Envelope
+from fleetsieve.errors import SolverMissing
+from fleetsieve.explanation import why_infeasible
+from fleetsieve.figures.html import SCRIPT, STYLE, library, policy
+from fleetsieve.figures.palette import style_sheet
+from fleetsieve.files import Folder
+from fleetsieve.frontier import Frontier
+from fleetsieve.history import History, read_history, state_of
+from fleetsieve.journal import digests
+from fleetsieve.report.pictures import pictures
+from fleetsieve.report.words import facts, failures, plan_rows, settling, statements, step_rows, verdict_words
+from fleetsieve.sieve import Sieve
+from fleetsieve.solving import Milp
+
+TEMPLATE = "page.html"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a page tells of: the folder as it was named, what was read, the run's history, its state and the cells' account."""
+
+    named: str
+    read: Folder
+    history: History | None
+    sieve: Sieve
+    account: Account
+    engine: Engine
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate on what is known now."""
+        return self.account.certificate
+
+    @property
+    def start_gap(self) -> Gap:
+        """The gap before anything was measured."""
+        return certify(Envelope.of(self.read.instance), self.engine).gap
+
+
+def told_of(read: Folder, named: str) -> Told:
+    """All that a page tells of an instance or run folder; `named` is how the person called it."""
+    history = read_history(read.path)
+    exact = Envelope.of(read.instance)
+    engine: Engine = Frontier() if Frontier.accepts(exact.optimistic) else Milp()
+    sieve = state_of(read, history, Milp())
+    return Told(named, read, history, sieve, account(replace(sieve)), engine)
+
+
+def report_html(read: Folder, named: str) -> str:
+    """The page of an instance or run folder.
+
+    Args:
+        read: the folder.
+        named: how the person called it; the commands of the page repeat it.
+
+    Raises:
+        SolverMissing: when a library of the extra `report` is not installed, or HiGHS is absent or faulty.
+    """
+    template = _template()
+    told = told_of(read, named)
+    c = told.certificate
+    return str(
+        template.render(
+            name=read.instance.name,
+            source=read.instance.source,
+            verdict=str(c.verdict),
+            sentence=verdict_words(c),
+            why=why_infeasible(c),
+            ended=told.account.ended,
+            stopped=told.sieve.stopped.sentence if told.sieve.stopped is not None else "",
+            facts=facts(told),
+            statements=statements(c),
+            plan=plan_rows(c.conservative, c.envelope, lower=True),
+            hoped=_hoped(c),
+            settling=settling(told.account),
+            steps=step_rows(told.history),
+            failures=failures(c),
+            pictures=pictures(told),
+            commands=commands(told),
+            started=_started(told.history),
+            checked=_checked(told),
+            digests=digests(read.path),
+            versions=_versions(),
+            epsilon=c.epsilon,
+            eta=c.eta,
+            style=style_sheet() + STYLE,
+            library=library(),
+            script=SCRIPT,
+            policy=policy(library(), SCRIPT),
+        )
+    )
+
+
+def _hoped(c: Certificate) -> list[dict[str, Any]]:
+    """The optimistic plan where it says more than the conservative one: never beside a certified one."""
+    if c.optimistic is None or (not c.blocking and c.verdict.value == "certified-feasible"):
+        return []
+    if c.optimistic.replica_counts == c.conservative.replica_counts:
+        return []
+    return plan_rows(c.optimistic, c.envelope, lower=False)
+
+
+def commands(told: Told) -> list[str]:
+    """The commands that make this page's figures again."""
+    place = shlex.quote(told.named)
+    again = [f"fleetsieve solve {place}", f"fleetsieve explain {place}", f"fleetsieve report {place} -o report.html"]
+    if told.history is None:
+        return again
+    h = told.history
+    if h.start.get("probe", "replay") == "replay":
+        stop = f" --stop-when-unprofitable {h.horizon_h:g}" if h.horizon_h is not None else ""
+        run = f"fleetsieve run {place} --replay --policy {shlex.quote(h.policy)} --seed {h.seed}{stop} --out again"
+        again.insert(0, run)
+    return [f"fleetsieve certify {place}", *again]
+
+
+def _started(history: History | None) -> dict[str, str]:
+    """What the first line of a run's log says, files apart."""
+    if history is None:
+        return {}
+    return {key: str(value) for key, value in history.start.items() if key not in ("step", "files")}
+
+
+def _checked(told: Told) -> dict[str, Any] | None:
+    """Whether the certificate that the run stored follows from the files as they are; None where there is none."""
+    stored = told.history.certificate if told.history is not None else None
+    if stored is None:
+        return None
+    faults = check(stored, told.certificate.envelope, told.engine, digests(told.read.path))
+    return {"faults": faults, "engine": told.engine.name}
+
+
+def _versions() -> Mapping[str, str]:
+    found = {**versions(), "python": python_version()}
+    for name in ("altair", "vl-convert-python"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def _template() -> Any:
+    """The page's template, which escapes whatever is not said to be safe.
+
+    Raises:
+        SolverMissing: when the template library is not installed.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as fault:
+        raise SolverMissing(f"a report needs {fault.name}", "pip install 'fleetsieve[report]'") from fault
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(TEMPLATE)

@@ -1,0 +1,96 @@
+"""The figures of a page, by section, each as wide as its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fleetsieve.allocation import Allocation
+from fleetsieve.assumptions import CAPACITY
+from fleetsieve.certificate import Verdict
+from fleetsieve.figures.allocation import allocation_chart, allocation_height
+from fleetsieve.figures.capacity import capacity_chart
+from fleetsieve.figures.demand import demand_chart, demand_rows
+from fleetsieve.figures.drawing import Chart, sized, styled
+from fleetsieve.figures.gap import gap_chart
+from fleetsieve.figures.grid import grid_chart, grid_height, states_in
+from fleetsieve.figures.html import data_block
+from fleetsieve.figures.ladder import ladder, limited_metrics, panel_title
+from fleetsieve.figures.palette import PAGE
+from fleetsieve.figures.served import served_chart, served_height
+from fleetsieve.figures.states import SIGNS, colours
+
+if TYPE_CHECKING:
+    from fleetsieve.report.building import Told
+
+TALL = 230
+"""Pixels of an ordinary figure."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure: the id of its place, its heading ("" for none), its block, and the height kept free for it, in pixels."""
+
+    identity: str
+    heading: str
+    block: str
+    height: int
+
+
+class _Pictures:
+    """Numbers the figures and gives each its place."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def of(self, chart: Chart, height: int = TALL, heading: str = "") -> Picture:
+        """A chart as a figure of the page."""
+        self._count += 1
+        identity = f"figure-{self._count}"
+        drawn = styled(sized(chart, height, "container"), PAGE, background=False)
+        drawn = drawn.properties(autosize={"type": "fit-x", "contains": "padding"})
+        return Picture(identity, heading, data_block(identity, drawn), height)
+
+
+def pictures(told: Told) -> dict[str, Any]:
+    """Every figure of the page: single ones, and lists by class."""
+    c, make = told.certificate, _Pictures()
+    names = [workload.name for workload in c.envelope.instance.classes]
+    drawn: dict[str, Any] = {
+        "allocation": _allocation(make, c.conservative),
+        "hoped": _hoped(make, told),
+        "served": make.of(served_chart(c.conservative, PAGE), served_height(c.conservative)),
+        "classes": [(name, _of_class(make, told, name)) for name in names],
+        "gap": None,
+        "grid": [make.of(grid_chart(c, name, PAGE, legend=False), grid_height(c, name), name) for name in names],
+        "states": [(str(state), colours(PAGE)[state], SIGNS.get(state, "").strip()) for state in states_in(c)],
+        "capacity": make.of(capacity_chart(c, PAGE)),
+        "demand": [],
+    }
+    if told.history is not None and told.history.steps:
+        drawn["gap"] = make.of(gap_chart(told.history, c.epsilon, told.start_gap, PAGE), 280)
+    if any(workload.demand_rps > 0.0 for workload in c.envelope.instance.classes):
+        rows = demand_rows(c, told.engine)
+        titles = {"fulfilment": "Least fulfilment", "goodput": "Goodput"}
+        drawn["demand"] = [make.of(demand_chart(rows, field, PAGE), TALL, heading) for field, heading in titles.items()]
+    return drawn
+
+
+def _allocation(make: _Pictures, plan: Allocation) -> Picture:
+    return make.of(allocation_chart(plan, PAGE), allocation_height(plan))
+
+
+def _hoped(make: _Pictures, told: Told) -> Picture | None:
+    """The optimistic plan, where there is no certified one beside it."""
+    c = told.certificate
+    if c.verdict is Verdict.FEASIBLE or c.optimistic is None:
+        return None
+    return None if c.optimistic.replica_counts == c.conservative.replica_counts else _allocation(make, c.optimistic)
+
+
+def _of_class(make: _Pictures, told: Told, name: str) -> list[Picture]:
+    c = told.certificate
+    return [
+        make.of(ladder(c, name, quantity, PAGE), TALL, panel_title(c, name, quantity))
+        for quantity in (*limited_metrics(c, name), CAPACITY)
+    ]
