@@ -50,7 +50,7 @@ def show_map(console: Console, found: Map) -> None:
     """The regions of two axes."""
     title = f"{found.instance.name}: x is {found.x.title}; y is {found.y.title}"
     table = _table(title, ["x from", "x to", "y from", "y to"])
-    along = next((axis for axis in (found.x, found.y) if isinstance(axis, GpusAxis)), found.y)
+    along = None if isinstance(found.x, GpusAxis) or isinstance(found.y, GpusAxis) else found.y
     for region in found.regions:
         sides = [*_ends(found.x, region.x), *_ends(found.y, region.y)]
         cells = [*sides, *_cells(along, region.stretch, exact=region.exact)]
@@ -108,14 +108,13 @@ def _binds(axis: Axis | None, stretch: Stretch) -> str:
     words = [f"{told['blocking'].replace('_', ' ')} blocks"] if told["blocking"] else []
     if told["least_fulfilled"]:
         words.append(f"{listed(told['least_fulfilled'])} least fulfilled")
-    if told["gpus_left"] is not None:
+    if told["gpus_left"] is not None and axis is not None:
         # Along the GPUs, a plan that stays leaves the more of them the more there are.
-        more = isinstance(axis, GpusAxis) and (told["gpus_left"] > 0 or stretch.span.hi > stretch.span.lo)
-        words.append(
-            f"{told['gpus_left']}{' or more' if more else ''} GPUs left"
-            if told["gpus_left"] or more
-            else "all GPUs in use"
-        )
+        more = int(stretch.span.hi - stretch.decision.envelope.instance.fleet.gpus) if isinstance(axis, GpusAxis) else 0
+        left = told["gpus_left"]
+        words.append(f"{left}{f' to {left + more}' if more else ''} GPUs left" if left + more else "all GPUs in use")
+    if stretch.decision.plan is not None:
+        words += stretch.decision.faults  # of a given plan: what it does not serve in full
     return ", ".join(words)
 
 
@@ -129,7 +128,7 @@ def _tell_rough(console: Console, exact: bool) -> None:
     if not exact:
         say(
             console,
-            "(sampled): this axis has no computable break points there; changes between two samples may be missing.",
+            "(sampled): no break points can be computed there; two changes between neighbouring samples may be missing.",
         )
 
 
@@ -147,7 +146,8 @@ def _told(study: Study) -> list[str]:
     if isinstance(axis, GpusAxis):
         lines = [f"one GPU more than today's {told['today']}: {_worth(told['one_more'])}"]
         if told["next_change"] is not None:
-            lines.append(f"the next change is at {told['next_change']['gpus']} GPUs: {_worth(told['next_change'])}")
+            change = told["next_change"]
+            lines.append(f"the next change is at {change['gpus']} GPUs: {_worth(change)}, {change['verdict']}")
         return [*lines, _carries(f"{what}, GPUs", told["plan_holds"])]
     if isinstance(axis, EpsilonAxis):
         least = told["certifies_from"]

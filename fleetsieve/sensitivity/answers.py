@@ -142,7 +142,13 @@ def gpus_answers(study: Study) -> Answers:
     return {
         "today": today,
         "one_more": added(now, study.decide(today + 1)),
-        "next_change": {"gpus": int(later.span.lo), **change} if later is not None and change is not None else None,
+        "next_change": {
+            "gpus": int(later.span.lo),
+            "verdict": later.decision.verdict,
+            **change,
+        }
+        if later is not None and change is not None
+        else None,
         "plan_holds": _reach_document(holds),
     }
 

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import cast
 
 from fleetsieve_models.problem import STAGES, FleetProblem
 
@@ -49,8 +50,7 @@ class Decision:
     @cached_property
     def key(self) -> Hashable:
         """What makes two decisions the same: verdict, configurations, replicas, unservable classes, faults of a given plan."""
-        counts = tuple(sorted(self.plan.replica_counts.items(), key=str)) if self.plan is not None else None
-        return self.verdict, counts, self.envelope.unservable, self.faults
+        return self.verdict, self.placed, self.envelope.unservable if self.plan is not None else None, self.faults
 
     @property
     def placed(self) -> Hashable:
@@ -82,11 +82,11 @@ class Decider:
     def _decide(self, envelope: Envelope, faults: tuple[str, ...]) -> Decision:
         if self.given is None:
             return _decision(envelope, _Watched())
-        counts: dict[Hashable, int] = {**self.given.counts}
+        counts = cast("Mapping[Hashable, int]", self.given.counts)
         try:
             plan = evaluate(envelope.conservative, counts)
-        except SolveFailed as fault:
-            faults = faults or (fault.message,)
+        except SolveFailed:
+            faults = faults or ("the fleet cannot host it",)
             unknown = Gap(math.inf, math.inf, math.inf)
             return replace(_decision(envelope, _Watched()), verdict=BROKEN, plan=None, gap=unknown, faults=faults)
         missed = [

@@ -71,7 +71,9 @@ class _Scaling:
             found += [low, high]
             middle = (low + high) / 2.0
             decision = self.decide(middle)
-            if decision.plan is None or max(decision.lower.shortfall, decision.upper.shortfall or 0.0) > TIE:
+            if decision.plan is None:  # what breaks a given plan so that it has no figures, no demand mends
+                continue
+            if max(decision.lower.shortfall, decision.upper.shortfall or 0.0) > TIE:
                 found += self._sampled(low, high)
                 rough.append((low, high))
                 continue

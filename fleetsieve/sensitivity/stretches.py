@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from fleetsieve.allocation import evaluate
 from fleetsieve.certificate import Gap
+from fleetsieve.envelope import Envelope
 from fleetsieve.sensitivity.deciding import Decision
 
 Decide = Callable[[float], Decision]
@@ -19,15 +21,17 @@ Decide = Callable[[float], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the committed plan guarantees at one end of a stretch; None where a given plan cannot be evaluated."""
+    """What a committed plan guarantees at one end of a stretch; None where a given plan cannot be evaluated."""
 
     min_fulfilment: float | None
     goodput_rps: float | None
 
     @classmethod
-    def of(cls, decision: Decision) -> Figures:
-        """Those of a decision."""
+    def of(cls, decision: Decision, at: Envelope | None = None) -> Figures:
+        """Those of a decision's plan, `at` other numbers when they are given."""
         plan = decision.plan
+        if plan is not None and at is not None:
+            plan = evaluate(at.conservative, plan.replica_counts)
         return cls(None, None) if plan is None else cls(plan.min_fulfilment, plan.goodput_rps)
 
 
@@ -152,5 +156,7 @@ def _between(span: Span, decide: Decide, rough: Sequence[tuple[float, float]]) -
     step = min(1e-7 * max(abs(span.lo), abs(span.hi)), (span.hi - span.lo) / 4.0)
     decision, first, last = decide(span.at), decide(span.lo + step), decide(span.hi - step)
     gap = larger(decision.gap, larger(first.gap, last.gap))
-    exact = not any(start < span.hi and span.lo < end for start, end in rough)
-    return Stretch(span, decision, Figures.of(first), Figures.of(last), gap, exact)
+    exact = not any(low < span.hi and span.lo < high for low, high in rough)
+    # The ends belong to the neighbours, but for one plan the figures are continuous.
+    start, end = (Figures.of(decision, decide(value).envelope) for value in (span.lo, span.hi))
+    return Stretch(span, decision, start, end, gap, exact)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fleetsieve.allocation import Engine
 from fleetsieve.certificate import certify
 from fleetsieve.envelope import Envelope
 from fleetsieve.frontier import Frontier
@@ -60,6 +61,11 @@ def drawn(seed: int) -> tuple[Instance, tuple[Measurement, ...]]:
     return Instance(f"drawn-{seed}", fleet, tuple(classes), tuple(cells), certificate=settings), tuple(rows)
 
 
+def small_seeds(count: int) -> list[int]:
+    """The first seeds whose instances have few GPUs: quick to decide."""
+    return [seed for seed in range(20 * count) if drawn(seed)[0].fleet.gpus <= 8][:count]
+
+
 def _row(draw: random.Random, key: CellKey, capacity: float, load: int, *, loose: bool) -> Measurement:
     if draw.random() < 0.03:
         return Measurement(key, status=draw.choice([Status.CRASHED, Status.OOM, Status.FAILED_START]))
@@ -83,7 +89,9 @@ def _row(draw: random.Random, key: CellKey, capacity: float, load: int, *, loose
     )
 
 
-def solved(instance: Instance, rows: Sequence[Measurement], axis: Axis, value: float) -> tuple[object, ...]:
+def solved(
+    instance: Instance, rows: Sequence[Measurement], axis: Axis, value: float, engine: Engine | None = None
+) -> tuple[object, ...]:
     """The decision at one value by a plain solve: the instance as it would stand in its files, everything derived anew."""
     if isinstance(axis, SloAxis):
         field = axis.metric if axis.metric == "min_success" else f"max_{axis.metric}"
@@ -105,7 +113,7 @@ def solved(instance: Instance, rows: Sequence[Measurement], axis: Axis, value: f
     else:
         assert isinstance(axis, EpsilonAxis)
         varied = replace(instance, certificate=replace(instance.certificate, epsilon=value))
-    c = certify(Envelope.of(varied, rows), Frontier())
+    c = certify(Envelope.of(varied, rows), engine or Frontier())
     return str(c.verdict), dict(c.conservative.replica_counts), c.unservable
 
 
@@ -133,7 +141,12 @@ def axes_of(instance: Instance, draw: random.Random) -> dict[str, Axis]:
 
 
 def faults(
-    instance: Instance, rows: Sequence[Measurement], study: Study, draw: random.Random, count: int
+    instance: Instance,
+    rows: Sequence[Measurement],
+    study: Study,
+    draw: random.Random,
+    count: int,
+    engine: Engine | None = None,
 ) -> tuple[list[str], int]:
     """Where the study is wrong, and how many values were compared: `count` random ones, and both sides of each break point."""
     axis, wrong, near = study.axis, [], 0.0 if isinstance(study.axis, SloAxis) else 1e-6
@@ -143,7 +156,7 @@ def faults(
     ]
     # Closer to a break point than this the two sides tie for the engines.
     values = [v for v in values if whole or not any(abs(v - b) <= near * b for b in study.breaks)]
-    both = [(value, told(study, value), solved(instance, rows, axis, value)) for value in values]
+    both = [(value, told(study, value), solved(instance, rows, axis, value, engine)) for value in values]
     wrong += [f"{axis.name} at {value!r}: {said}, solved {found}" for value, said, found in both if said != found]
     for at in study.breaks:
         if whole:
@@ -152,7 +165,7 @@ def faults(
             left, right = (math.nextafter(at, 0.0), at) if axis.rises else (at, math.nextafter(at, 1.0))
         else:
             left, right = max(axis.lo, at * (1.0 - near)), min(axis.hi, at * (1.0 + near))
-        sides = [solved(instance, rows, axis, value) for value in (left, right)]
+        sides = [solved(instance, rows, axis, value, engine) for value in (left, right)]
         if sides[0] == sides[1]:
             wrong.append(f"{axis.name} at {at!r}: both sides are {sides[0]}")
     return wrong, len(values) + 2 * len(study.breaks)

@@ -1,0 +1,148 @@
+"""What a study answers, held against plain solves; the MILP where placement matters; two axes at random points."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+from sensitivity.drawn import axes_of, drawn, faults, small_seeds, solved
+
+from fleetsieve.certificate import Verdict, certify
+from fleetsieve.envelope import Envelope
+from fleetsieve.files import read_instance
+from fleetsieve.frontier import Frontier
+from fleetsieve.instance import CellKey, Fleet, Pool
+from fleetsieve.sensitivity import DemandAxis, EpsilonAxis, GivenPlan, GpusAxis, SloAxis, study, study_two
+from fleetsieve.sensitivity import demand as demand_axis
+from fleetsieve.sensitivity.answers import answers
+from fleetsieve.solving import Milp
+
+
+def test_the_demand_over_which_the_verdict_stays():
+    ends = 0
+    for seed in small_seeds(6):
+        instance, rows = drawn(seed)
+        axis = DemandAxis(None, 0.4, 2.5)
+        holds = answers(study(instance, rows, axis))["verdict_holds"]
+        now = solved(instance, rows, axis, 1.0)[0]
+        for end, inside in (("from", 1.0), ("to", -1.0)):
+            if holds[end] is not None:
+                ends += 1
+                assert solved(instance, rows, axis, holds[end] * (1.0 + inside * 1e-6))[0] == now
+                assert solved(instance, rows, axis, holds[end] * (1.0 - inside * 1e-6))[0] != now
+    assert ends >= 2
+
+
+def test_the_least_epsilon_that_certifies_is_the_gap():
+    read = read_instance("paper-h100-31b")
+    base = SloAxis("Chat", "e2e_p99_s", 47.0, 47.0).start(read.instance)
+    base = replace(base, fleet=Fleet((Pool("default", 12, 8),)))
+    gap = certify(Envelope.of(base, read.measurements), Frontier()).gap.largest
+    assert gap > base.certificate.epsilon
+    found = study(base, read.measurements, EpsilonAxis(0.01, 0.9))
+    assert answers(found)["certifies_from"] == gap
+    for epsilon, verdict in ((gap, Verdict.FEASIBLE), (math.nextafter(gap, 0.0), Verdict.UNDECIDED)):
+        assert certify(Envelope.of(base, read.measurements), Frontier(), epsilon=epsilon).verdict is verdict
+
+
+@pytest.mark.parametrize("metric", ["e2e_p99_s", "min_success"])
+def test_the_tightest_limit(metric):
+    told = 0
+    for seed in range(12):
+        instance, rows = drawn(seed)
+        name = instance.classes[0].name
+        axis = SloAxis(name, metric, 0.5, 0.99)
+        found = study(instance, rows, axis)
+        tightest = answers(found)["tightest_feasible"]
+        if tightest is None:
+            continue
+        told += 1
+        beyond = math.nextafter(tightest, 0.0 if axis.rises else 2.0)
+        for limit, usable in ((tightest, True), (beyond, False)):
+            own = Envelope.of(axis.start(instance), rows).classes[name]
+            cells = [b for b in axis.at(found.base, limit).classes[name].bounds.values() if b.committable]
+            assert bool([b for b in cells if b.capacity_rps.lo > 0.0]) == usable
+            assert own.view.rules == found.base.rules
+    assert told >= 6
+
+
+def noded(seed: int):
+    """A small drawn instance whose nodes of 3 GPUs make placement matter."""
+    instance, rows = drawn(seed)
+    classes = instance.classes[:2]
+    names = {c.name for c in classes}
+    cells = tuple(c for c in instance.cells if c.key.class_name in names and c.gpus <= 2)
+    kept = {c.key for c in cells}
+    small = replace(instance, classes=classes, cells=cells, fleet=Fleet((Pool("default", 7, 3),)))
+    return small, tuple(row for row in rows if row.key in kept)
+
+
+def test_where_placement_matters_the_milp_decides(monkeypatch):
+    monkeypatch.setattr(demand_axis, "SAMPLES", 5)
+    exact = rough = 0
+    for seed in (1,):
+        instance, rows = noded(seed)
+        if Frontier.accepts(Envelope.of(instance, rows).optimistic):
+            continue
+        draw = random.Random(seed)
+        slo = study(instance, rows, axes_of(instance, draw)["slo"])
+        assert all(s.exact for s in slo.stretches)
+        wrong, _ = faults(instance, rows, slo, draw, 3, Milp())
+        assert not wrong
+        exact += len(slo.breaks)
+        demand = study(instance, rows, DemandAxis(None, 0.95, 1.05))
+        wrong, _ = faults(instance, rows, demand, draw, 2, Milp())
+        assert not wrong
+        rough += sum(not s.exact for s in demand.stretches)
+    assert exact
+    assert rough
+
+
+def test_two_axes_agree_with_plain_solves():
+    for seed in small_seeds(3):
+        instance, rows = drawn(seed)
+        draw = random.Random(seed)
+        own = axes_of(instance, draw)
+        for x, y in ((own["slo"], own["gpus"]), (own["gpus"], own["slo"]), (own["slo"], own["success"])):
+            mapped = study_two(instance, rows, x, y)
+            for _ in range(8):
+                at = [
+                    draw.randint(int(a.lo), int(a.hi)) if isinstance(a, GpusAxis) else draw.uniform(a.lo, a.hi)
+                    for a in (x, y)
+                ]
+                (region,) = (r for r in mapped.regions if r.x.holds(at[0]) and r.y.holds(at[1]))
+                plan = region.stretch.decision.plan
+                said = (region.stretch.decision.verdict, dict(plan.replica_counts))
+                assert said == solved(x_at(instance, x, at[0]), rows, y, at[1])[:2]
+
+
+def x_at(instance, axis, value):
+    """The instance at one value of a limit or a number of GPUs."""
+    return axis.at(Envelope.of(axis.start(instance)), value).instance
+
+
+def test_a_given_plan_is_never_better_than_the_best():
+    compared = 0
+    for seed in small_seeds(4):
+        instance, rows = drawn(seed)
+        axis = DemandAxis(None, 0.5, 1.5)
+        best = study(instance, rows, axis)
+        plan = best.decide(1.0).plan
+        given = study(
+            instance,
+            rows,
+            axis,
+            GivenPlan({name: n for name, n in plan.replica_counts.items() if isinstance(name, CellKey)}),
+        )
+        # Where the best plan is the given one, both say the same.
+        assert given.decide(1.0).placed == best.decide(1.0).placed
+        assert given.decide(1.0).gap == best.decide(1.0).gap
+        for value in (0.6, 0.9, 1.2, 1.4):
+            one, other = given.decide(value), best.decide(value)
+            assert one.plan.shortfall >= other.plan.shortfall - 1e-9
+            if one.plan.shortfall <= other.plan.shortfall + 1e-9:
+                assert one.plan.min_fulfilment <= other.lower.best_min_fulfilment + 1e-9
+                compared += 1
+    assert compared >= 5

@@ -1,0 +1,213 @@
+"""`fleetsieve sensitivity`: its document, table and plots, the answers, a given plan, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+SIM, PAPER = "sim-chat-code-16gpu", "paper-h100-31b"
+E2E = ["--slo", "chat.e2e_p99_s=10:60"]
+PLAN_KEYS = {"min_fulfilment", "goodput_rps", "shortfall", "gpus_used", "unservable", "classes"}
+TODAY = {"chat": {"tp": 4, "load": "r8", "replicas": 2}, "code": {"tp": 4, "load": "r8", "replicas": 2}}
+
+
+def given(**changes: object) -> str:
+    Path("given.json").write_text(json.dumps({**TODAY, **changes}), encoding="utf-8")
+    return "given.json"
+
+
+def test_the_document_of_one_axis(cli):
+    told = cli("sensitivity", SIM, *E2E, "--json", "--csv", "out.csv").document
+    assert told["axis"] == {"name": "chat.e2e_p99_s", "unit": "s", "from": 10.0, "to": 60.0}
+    assert told["exact"]
+    intervals = told["intervals"]
+    assert intervals[0]["from"] == 10.0
+    assert intervals[-1]["to"] == 60.0
+    assert [one["to"] for one in intervals[:-1]] == [other["from"] for other in intervals[1:]] == told["break_points"]
+    for one in intervals:
+        assert one["verdict"] in {"certified-feasible", "undecided", "certified-infeasible"}
+        assert set(one["plan"]) >= PLAN_KEYS
+        assert one["min_fulfilment"] == one["plan"]["min_fulfilment"]
+    today = next(one for one in intervals if one["from"] <= 30.0 < one["to"])
+    solved = cli("solve", SIM, "--json").document
+    assert today["plan"]["classes"] == [
+        {**c, "tails": {**c["tails"], "e2e_p99_s": {**c["tails"]["e2e_p99_s"], "slo": today["at"]}}}
+        if c["class"] == "chat"
+        else c
+        for c in solved["conservative"]["classes"]
+    ]
+    rows = list(csv.DictReader(Path("out.csv").read_text(encoding="utf-8").splitlines()))
+    assert [float(row["from"]) for row in rows] == [one["from"] for one in intervals]
+    assert [row["replicas:chat"] for row in rows] == [
+        str(next(c for c in one["plan"]["classes"] if c["class"] == "chat")["replicas"]) for one in intervals
+    ]
+
+
+def test_the_tightest_limit_and_how_far_the_plan_carries(cli):
+    answers = cli("sensitivity", SIM, *E2E, "--json").document["answers"]
+    # A range that ends elsewhere asks another question of the intervals, and the same of the plan.
+    assert cli("sensitivity", SIM, "--slo", "chat.e2e_p99_s=28:31", "--json").document["answers"] == answers
+    assert answers["today"] == 30.0
+    holds = answers["plan_holds"]
+    classes = Path("files") / "classes.csv"
+    for limit, same in ((holds["from"], True), (holds["from"] * 0.999, False), (holds["to"], False)):
+        assert (counts_at(cli, classes, limit) == counts_at(cli, classes, 30.0)) == same
+    tightest = answers["tightest_feasible"]
+    assert "chat" not in unserved_at(cli, classes, tightest)
+    assert "chat" in unserved_at(cli, classes, tightest * 0.999)
+
+
+def varied(cli, classes: Path, limit: float):
+    """What solve says of a copy of the files with another limit for chat."""
+    import fleetsieve.files as files
+
+    folder = files.resolve(SIM)
+    classes.parent.mkdir(exist_ok=True)
+    for name in ("instance.toml", "classes.csv", "cells.csv", "measurements.csv"):
+        (classes.parent / name).write_bytes((folder / name).read_bytes())
+    text = classes.read_text(encoding="utf-8")
+    assert text.count(",2,30,,0.99") == 1
+    classes.write_text(text.replace(",2,30,,0.99", f",2,{limit!r},,0.99"), encoding="utf-8")
+    return cli("solve", classes.parent, "--json").document["conservative"]["classes"]
+
+
+def counts_at(cli, classes: Path, limit: float):
+    return [(c["class"], c["tp"], c["load"], c["replicas"]) for c in varied(cli, classes, limit)]
+
+
+def unserved_at(cli, classes: Path, limit: float):
+    return [c["class"] for c in varied(cli, classes, limit) if c["replicas"] == 0]
+
+
+def test_what_one_more_gpu_is_worth(cli):
+    told = cli("sensitivity", SIM, "--gpus", "14:20", "--json").document
+    plans = {n: cli("solve", SIM, "--gpus", n, "--json").document["conservative"] for n in (16, 17, 20)}
+    more, change = told["answers"]["one_more"], told["answers"]["next_change"]
+    assert more["goodput_rps"] == pytest.approx(plans[17]["goodput_rps"] - plans[16]["goodput_rps"])
+    assert change["gpus"] == 20
+    assert change["min_fulfilment"] == pytest.approx(plans[20]["min_fulfilment"] - plans[16]["min_fulfilment"])
+    assert [(one["from"], one["to"]) for one in told["intervals"]] == [(14, 15), (16, 19), (20, 20)]
+
+
+def test_a_given_plan_breaks_where_its_cell_does(cli):
+    told = cli("sensitivity", SIM, *E2E, "--given", given(), "--json").document
+    broken = [one for one in told["intervals"] if one["verdict"] == "broken"]
+    assert [one["faults"] for one in broken] == [["chat TP4 r8 misses its e2e p99 limit"]]
+    assert broken[0]["plan"] is None
+    assert broken[0]["to"] == told["answers"]["plan_holds"]["from"]
+    rows = Path(__file__).resolve().parents[2] / "instances" / SIM / "measurements.csv"
+    (cell,) = (
+        row
+        for row in csv.DictReader(rows.read_text(encoding="utf-8").splitlines())
+        if (row["class"], row["tp"], row["load"]) == ("chat", "4", "r8")
+    )
+    assert broken[0]["to"] == float(cell["e2e_p99_s"])
+
+
+def test_a_given_plan_needs_its_gpus_and_meets_demand_up_to_its_capacity(cli):
+    told = cli("sensitivity", SIM, "--gpus", "12:17", "--given", given(), "--json").document
+    assert [(one["from"], one["to"], one["verdict"]) for one in told["intervals"]] == [
+        (12, 15, "broken"),
+        (16, 17, "certified-feasible"),
+    ]
+    told = cli("sensitivity", SIM, "--demand", "chat=0.5:2", "--given", given(), "--json").document
+    (at,) = told["break_points"]
+    assert at == pytest.approx(16.0 / 17.0)  # two replicas of 8 requests/s against a demand of 17
+    assert told["intervals"][1]["faults"] == ["chat is not served in full"]
+
+
+@pytest.mark.parametrize("source", ["solve", "certificate"])
+def test_a_given_plan_comes_from_what_other_commands_write(cli, source):
+    if source == "solve":
+        Path("plan.json").write_text(cli("solve", SIM, "--json").out, encoding="utf-8")
+    else:
+        assert cli("solve", SIM, "--certificate", "plan.json").code == 0
+    same = cli("sensitivity", SIM, *E2E, "--given", given(), "--json").document
+    assert cli("sensitivity", SIM, *E2E, "--given", "plan.json", "--json").document == same
+
+
+def test_two_axes(cli):
+    told = cli("sensitivity", PAPER, "--slo", "Chat.e2e_p99_s=10:60", "--gpus", "8:24", "--json", "--csv", "map.csv")
+    document = told.document
+    assert [axis["name"] for axis in document["axes"]] == ["Chat.e2e_p99_s", "gpus"]
+    regions = document["regions"]
+    for limit, gpus in ((20.0, 9), (26.0, 13), (31.0, 16), (50.0, 24), (46.38, 8)):
+        (one,) = (
+            r
+            for r in regions
+            if r["y"]["from"] <= gpus <= r["y"]["to"]
+            and (r["x"]["from"] <= limit < r["x"]["to"] or limit == r["x"]["to"] == 60.0)
+        )
+        alone = cli(
+            "sensitivity", PAPER, "--gpus", f"{gpus}:{gpus}", "--slo", f"Chat.e2e_p99_s={limit}:{limit}", "--json"
+        )
+        (same,) = alone.document["regions"]
+        assert same["verdict"] == one["verdict"]
+        assert [c["replicas"] for c in same["plan"]["classes"]] == [c["replicas"] for c in one["plan"]["classes"]]
+    assert len(list(csv.DictReader(Path("map.csv").read_text(encoding="utf-8").splitlines()))) == len(regions)
+
+
+def test_two_demands_are_sampled_and_say_so(cli):
+    said = cli("sensitivity", PAPER, "--demand", "Chat=0.9:1.1", "--demand", "Code=0.9:1.1")
+    assert "(sampled)" in said.out
+    assert not cli("sensitivity", PAPER, "--demand", "Chat=0.9:1", "--epsilon", "0.01:0.1", "--json").document["exact"]
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("p.svg", b"<svg"), ("p.png", b"\x89png"), ("p.html", b"<!doctype html>")]
+)
+def test_plots(cli, name, begins):
+    assert cli("sensitivity", SIM, *E2E, "--plot", name).code == 0
+    assert Path(name).read_bytes().lstrip().lower().startswith(begins)
+
+
+def test_a_map_is_labelled_by_allocation(cli):
+    assert cli("sensitivity", PAPER, "--slo", "Chat.e2e_p99_s=10:60", "--gpus", "8:24", "--plot", "map.svg").code == 0
+    text = Path("map.svg").read_text(encoding="utf-8")
+    assert "A: Chat none, Code TP4 peak x2" in text
+    assert ">H<" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no axis is given"),
+        (["--slo", "chat=1:2"], "is not CLASS.METRIC=LO:HI"),
+        (["--slo", "chat.latency=1:2"], "there are ttft_p99_s, e2e_p99_s, tpot_p99_s, min_success"),
+        (["--slo", "nobody.e2e_p99_s=1:2"], "'nobody', which is no class"),
+        (["--slo", "chat.e2e_p99_s=2:1"], "is no range"),
+        (["--slo", "chat.min_success=0.5:1.5"], "no fraction in [0, 1]"),
+        (["--gpus", "1.5:3"], "not whole numbers"),
+        (["--gpus", "3"], "is not LO:HI"),
+        (["--epsilon", "0:1"], "must be above 0"),
+        (["--demand", "chat=0:2"], "must be above 0"),
+        (["--demand-scale", "1:1e12"], "above 1e+09"),
+        (["--demand-scale", "1:2", "--gpus", "1:2", "--epsilon", "0.1:0.2"], "3 axes are given"),
+        (["--slo", "chat.e2e_p99_s=1:2", "--slo", "chat.e2e_p99_s=3:4"], "both axes are chat.e2e_p99_s"),
+        (["--gpus", "8:9", "--plot", "x.pdf"], "the suffix must be one of"),
+        (["--gpus", "8:9", "--given", "missing.json"], "cannot read missing.json"),
+    ],
+)
+def test_what_is_refused(cli, arguments, message):
+    said = cli("sensitivity", SIM, *arguments)
+    assert said.code == 2
+    assert message in said.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"chat": 3}, "is no allocation"),
+        ({"nobody": {"tp": 1, "load": "r8", "replicas": 1}}, "which sim-chat-code-16gpu does not have"),
+        ({"chat": {"tp": 3, "load": "r8", "replicas": 1}}, "is no cell of"),
+        ({"chat": {"tp": 4, "load": "r8", "replicas": -1}}, "not a whole number >= 0"),
+        ({"chat": {"tp": "4", "load": "r8", "replicas": 1}}, "needs a whole-number tp"),
+    ],
+)
+def test_a_given_plan_that_is_none(cli, changes, message):
+    said = cli("sensitivity", SIM, "--gpus", "8:9", "--given", given(**changes))
+    assert said.code == 2
+    assert message in said.err
