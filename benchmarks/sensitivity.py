@@ -3,7 +3,7 @@
     python benchmarks/sensitivity.py [--instances 500] [--values 200] [--kinds slo,success,gpus,epsilon,demand,scale] [--jobs 2]
 
 Per kind of axis: instances, values compared (each by an independent solve of the instance as it would stand in its files), break
-points, disagreements (each is printed: a value at which the interval says something else, or a break point whose two sides are alike),
+points, disagreements (each is printed: a value at which the interval says something else, or a break point with two like sides),
 intervals that were sampled, and the mean and the longest seconds of a study. Ends with 1 when anything disagrees.
 """
 

@@ -22,7 +22,6 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolveFailed
 from fleetsieve.frontier import Frontier
 from fleetsieve.sensitivity.given import GivenPlan
-from fleetsieve.solving import Milp
 
 BROKEN = "broken"
 """The verdict of a given plan that does not hold."""
@@ -119,14 +118,21 @@ class _Watched:
         holds: Mapping[str, float] = MappingProxyType({}),
     ) -> Optimum:
         """As `allocation.Engine.optimise`."""
-        engine: Engine = Frontier() if Frontier.accepts(problem) else Milp()
-        optimum = engine.optimise(problem, stages, eta=eta, holds=holds)
+        optimum = _engine(problem).optimise(problem, stages, eta=eta, holds=holds)
         if tuple(stages) == ("goodput",):
             self.best = optimum.allocation
         if self._given is not None and problem is self._given.problem:
             # The gap holds for any plan as A-, so the given one takes the place of the best; m* stays that of the best.
             return replace(optimum, allocation=self._given)
         return optimum
+
+
+def _engine(problem: FleetProblem) -> Engine:
+    if Frontier.accepts(problem):
+        return Frontier()
+    from fleetsieve.solving import Milp  # a second of imports that most instances do without
+
+    return Milp()
 
 
 def _decision(envelope: Envelope, engine: _Watched) -> Decision:

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from scipy.optimize import brentq
-
 from fleetsieve.allocation import TIE, Allocation
 from fleetsieve.envelope import Envelope
 from fleetsieve.frontier import Frontier, problem_curves
@@ -192,6 +190,8 @@ class _Scaling:
     def _root(self, f: Callable[[float], float], a: float, b: float) -> list[float]:
         if a >= b or (f(a) > 0.0) == (f(b) > 0.0):
             return []
+        from scipy.optimize import brentq  # half a second of imports that most axes do without
+
         return [float(brentq(f, a, b, xtol=1e-13 * b, rtol=1e-14))]
 
     def _lowest(self, a: float, b: float, epsilon: float, depth: int) -> float | None:
