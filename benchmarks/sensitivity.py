@@ -18,9 +18,9 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "sensitivity"))
 
-from sensitivity.drawn import axes_of, drawn, faults
+from drawn import axes_of, drawn, faults
 
 from fleetsieve.sensitivity import study
 
