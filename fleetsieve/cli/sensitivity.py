@@ -73,9 +73,9 @@ def command(
     if eta is not None and not 0.0 <= eta < 1.0:
         raise UsageError(f"--eta is {eta}, not a fraction in [0, 1)")
     if plot is not None:
-        from fleetsieve.presentation.comparison_plot import check_plot
+        from fleetsieve.figures import check_path
 
-        check_plot(plot)
+        check_path(plot, "--plot")
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     instance = read.instance
@@ -93,10 +93,11 @@ def command(
     if table is not None:
         _write(table, text)
     if plot is not None:
-        from fleetsieve.presentation.comparison_plot import write_plot
+        from fleetsieve.figures import write_figure
         from fleetsieve.presentation.sensitivity_plot import map_plot, study_plot
 
-        write_plot(study_plot(found) if len(axes) == 1 else map_plot(mapped), plot)
+        chart = study_plot(found) if len(axes) == 1 else map_plot(mapped)
+        write_figure(chart, plot, f"{instance.name}: sensitivity to {' and '.join(axis.name for axis in axes)}")
     if as_json:
         emit(document)
     elif len(axes) == 1:
