@@ -7,7 +7,6 @@ demand or a number of GPUs renews no bound at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
@@ -269,7 +268,3 @@ def _viewing(own: ClassEnvelope, workload: WorkloadClass) -> ClassEnvelope:
 
 def _with_classes(envelope: Envelope, instance: Instance, renewed: dict[str, ClassEnvelope]) -> Envelope:
     return replace(envelope, instance=instance, classes={**envelope.classes, **renewed})
-
-
-Apply = Callable[[float], Envelope]
-"""An axis fixed on an envelope: a value -> the envelope under it."""

@@ -30,10 +30,6 @@ class Piece:
     constant: float
     over: float
 
-    def value(self, t: float) -> float:
-        """m*(t)."""
-        return self.constant + self.over / t
-
 
 def pieces(curves: Sequence[Curve], scaled: Sequence[str], gpus: int, t: float, lo: float, hi: float) -> list[Piece]:
     """m*(t) with every floor met, for t from `lo` to `hi`.
