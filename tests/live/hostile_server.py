@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
@@ -37,6 +37,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--max-num-seqs", type=int, default=256)
     parser.add_argument("--ttft-s", type=float, default=0.005)
     parser.add_argument("--tpot-s", type=float, default=0.001)
+    parser.add_argument(
+        "--log", help="a file for one line of JSON a request that ended well: arrived (Unix), ttft_s, e2e_s"
+    )
     start = parser.add_argument_group("faults of the start")
     start.add_argument("--never-ready", action="store_true", help="/health is 503 for ever")
     start.add_argument("--silent", action="store_true", help="connections are taken and never answered")
@@ -96,9 +99,11 @@ class Engine:
     counters: Counters = field(default_factory=Counters)
     cached: set[str] = field(default_factory=set)
     slots: asyncio.Semaphore = field(init=False)
+    log: TextIO | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.opts.max_num_seqs)
+        self.log = open(self.opts.log, "a") if self.opts.log else None  # noqa: SIM115 - as long as the process
 
     @property
     def well(self) -> bool:
@@ -176,7 +181,8 @@ class Engine:
         for place in range(tokens):
             await asyncio.sleep(max(0.0, first + place * tpot - time.monotonic()))
             if place == 0:
-                self.counters.ttft_sum += told * (time.monotonic() - arrived)
+                ttft_s = time.monotonic() - arrived
+                self.counters.ttft_sum += told * ttft_s
                 self.counters.ttft_count += 1
             if not streamed:
                 continue
@@ -192,7 +198,11 @@ class Engine:
                 )
                 await send_end(writer)
                 return
-        self.counters.e2e_sum += told * (time.monotonic() - arrived)
+        e2e_s = time.monotonic() - arrived
+        self.counters.e2e_sum += told * e2e_s
+        if self.log is not None and tokens:
+            line = {"arrived": time.time() - e2e_s, "ttft_s": ttft_s, "e2e_s": e2e_s}
+            print(json.dumps(line), file=self.log, flush=True)
         self.counters.e2e_count += 1
         self.counters.succeeded += 1
         if not streamed:

@@ -158,10 +158,9 @@ def test_every_fault_of_a_server_is_a_failure_of_its_own_request(aiperf, tmp_pat
 
 
 def test_a_closed_loop_holds_its_concurrency_and_stops_when_its_window_has_ended(aiperf, tmp_path):
-    schedule = closed_loop(
-        Shape(Tokens(20, 20), Tokens(TOKENS, TOKENS)), 4, warmup_s=1.0, window_s=3.0, seed=5, token_ids=IDS
-    )
-    with hostile("--max-num-seqs", "4") as server:
+    shape = Shape(Tokens(20, 20), Tokens(30, 30))
+    schedule = closed_loop(shape, 4, warmup_s=1.0, window_s=4.0, seed=5, token_ids=IDS)
+    with hostile("--max-num-seqs", "4", "--tpot-s", "0.012") as server:
         sent = aiperf.send(schedule, server.url, "tiny", tmp_path / "load", 60.0)
     assert sent.as_asked, sent.doubts
     assert {row.status for row in sent.rows} == {"ok"}
