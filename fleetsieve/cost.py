@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, Status
+from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, MeasureSettings, Status
 
 Server = tuple[int, str]
 """A running server: (tensor-parallel degree, pool)."""
@@ -25,19 +25,24 @@ def server_of(cell: Cell) -> tuple[int, str]:
 def cost_gpu_s(instance: Instance, cell: Cell, running: Server | None = None) -> float:
     """GPU-seconds that one look at `cell` is expected to cost while the server `running` is up (None: none is).
 
-    A cost given for the cell overrides warm-up and window. At a known open-loop rate the window lasts until `min_requests` have
-    been sent, at most `max_window_s`.
+    A cost given for the cell overrides warm-up and window.
     """
     settings = instance.measure
     startup = 0.0 if running == server_of(cell) else settings.startup_s * cell.gpus
     if cell.cost_gpu_s is not None:
         return cell.cost_gpu_s + startup
+    return (settings.warmup_s + expected_window_s(settings, cell)) * cell.gpus + startup
+
+
+def expected_window_s(settings: MeasureSettings, cell: Cell) -> float:
+    """How long the window of a look is expected to last, in seconds.
+
+    At a known open-loop rate it lasts until `min_requests` have been sent, at most `max_window_s`; a closed loop may go on longer.
+    """
     window = settings.window_s
     if settings.min_requests is not None and cell.load_kind is LoadKind.RATE and cell.offered:
         window = max(window, settings.min_requests / cell.offered)
-    if settings.max_window_s is not None:
-        window = min(window, settings.max_window_s)
-    return (settings.warmup_s + window) * cell.gpus + startup
+    return window if settings.max_window_s is None else min(window, settings.max_window_s)
 
 
 def grid_cost_gpu_s(instance: Instance, cells: Iterable[Cell]) -> float:

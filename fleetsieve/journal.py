@@ -6,7 +6,8 @@ opened again. The loop is deterministic: the line that is missing is written as 
 
     run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl,
                  records/ (the requests of looks that have any), replay.csv and replay-records/ (the hidden table of a replay),
-                 prior.csv (where a tool's predictions order the search), certificate.json
+                 prior.csv (where a tool's predictions order the search), certificate.json,
+                 of a live run serve.toml (as it was at the start), servers.jsonl (what was started), logs/ and load/
 
 The log's first line holds the SHA-256 of the files that stay as they are, and each step's line that of its measured row: a run
 whose files were edited is not resumed, for its steps would not be those of the files any more.
@@ -41,7 +42,7 @@ from fleetsieve.instance import Measurement
 
 STATED = ("instance.toml", "classes.csv", "cells.csv")
 MEASURED, HIDDEN, STEPS, CERTIFICATE = "measurements.csv", "replay.csv", "steps.jsonl", "certificate.json"
-PRIOR = "prior.csv"
+PRIOR, SERVE = "prior.csv", "serve.toml"
 _LOCK, _MADE = "lock", "run"
 Line = dict[str, Any]
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
@@ -77,12 +78,18 @@ def json_line(line: Mapping[str, Any]) -> str:
 
 
 def create(
-    source: Path, out: Path, start: Mapping[str, Any], *, hidden: Path | None, prior: Path | None = None
+    source: Path,
+    out: Path,
+    start: Mapping[str, Any],
+    *,
+    hidden: Path | None,
+    prior: Path | None = None,
+    serve: Path | None = None,
 ) -> None:
     """Make a run folder at `out` from the instance folder `source`, all at once or not at all.
 
     `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat), with the digests of the files
-    added; `hidden` is the table of a replay, `prior` a file of predictions. Nothing is measured in a new run. What a kill left of
+    added; `hidden` is the table of a replay, `prior` a file of predictions, `serve` the serve.toml of a live run. Nothing is measured in a new run. What a kill left of
     an earlier creation is removed.
 
     Raises:
@@ -104,6 +111,8 @@ def create(
                     shutil.copytree(records_of(hidden), made / HIDDEN_RECORDS, copy_function=shutil.copyfile)
             if prior is not None:
                 shutil.copyfile(prior, made / PRIOR)
+            if serve is not None:
+                shutil.copyfile(serve, made / SERVE)
             (made / MEASURED).write_text(measurement_header() + "\n", encoding="utf-8", newline="")
             line = {**start, "files": _digests(made, (*STATED, HIDDEN, HIDDEN_RECORDS, PRIOR))}
             (made / STEPS).write_text(json_line(line), encoding="utf-8", newline="")
@@ -156,7 +165,7 @@ def _remove_made(beside: Path) -> None:
     made = beside / _MADE
     if made.is_dir() and not made.is_symlink():
         shutil.rmtree(made / HIDDEN_RECORDS, ignore_errors=True)
-        for name in (*STATED, HIDDEN, PRIOR, MEASURED, STEPS):
+        for name in (*STATED, HIDDEN, PRIOR, SERVE, MEASURED, STEPS):
             (made / name).unlink(missing_ok=True)
         made.rmdir()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Measurement, Status
 from fleetsieve.journal import Journal, Line, digests, row_digest
-from fleetsieve.probes import Probe
+from fleetsieve.probes import Probe, SideBySide
 from fleetsieve.sieve import Experiment, Sieve
 
 
@@ -56,22 +57,61 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
     return sieve, tuple(steps)
 
 
-def run(sieve: Sieve, probe: Probe, journal: Journal) -> Iterator[Step]:
+def run(
+    sieve: Sieve, probe: Probe, journal: Journal, asked: Callable[[Experiment], None] = lambda _: None
+) -> Iterator[Step]:
     """Ask, measure, store and tell until the sieve is finished; yields each step when it is on disk.
+
+    `asked` is called with each question before it is measured.
 
     Raises:
         FleetSieveError: when the probe repeats a row: the loop would ask for it for ever.
     """
     while not sieve.finished:
         experiment = sieve.ask()
-        row = probe.measure(experiment.key, experiment.look)
-        if sieve.tell(row) is sieve:
-            raise FleetSieveError(f"the probe gave {row.key} seed {row.seed} again, which was measured before")
-        row = journal.add_row(row)
-        step = _step(len(journal.lines), experiment, row, sieve)
-        journal.add_step(step_line(step))
+        asked(experiment)
+        step = _stored(experiment, probe.measure(experiment.key, experiment.look), sieve, journal)
         sieve = step.sieve
         yield step
+
+
+def run_side_by_side(
+    sieve: Sieve, probe: SideBySide, journal: Journal, asked: Callable[[Experiment], None] = lambda _: None
+) -> Iterator[Step]:
+    """As `run`, with as many looks at once as the probe has room for; rows are stored in the order in which they end.
+
+    What is asked while others are measured is asked without knowing what they will show. Looks that are under way when the
+    verdict falls are finished and stored.
+    """
+    waiting: dict[Future[Measurement], Experiment] = {}
+    with ThreadPoolExecutor(max_workers=probe.most) as pool:
+        try:
+            while waiting or not sieve.finished:
+                while not sieve.finished and len(waiting) < probe.most:
+                    busy = [experiment.key for experiment in waiting.values()]
+                    experiment = sieve.ask_beside(busy, lambda key, busy=busy: probe.fits([*busy, key]))  # type: ignore[misc]
+                    if experiment is None:
+                        break
+                    asked(experiment)
+                    waiting[pool.submit(probe.measure, experiment.key, experiment.look)] = experiment
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in [one for one in waiting if one in done]:
+                    step = _stored(waiting.pop(future), future.result(), sieve, journal)
+                    sieve = step.sieve
+                    yield step
+        except BaseException:
+            probe.cancel()
+            raise
+
+
+def _stored(experiment: Experiment, row: Measurement, sieve: Sieve, journal: Journal) -> Step:
+    """The step that a measured row makes, on disk."""
+    if sieve.tell(row) is sieve:
+        raise FleetSieveError(f"the probe gave {row.key} seed {row.seed} again, which was measured before")
+    row = journal.add_row(row)
+    step = _step(len(journal.lines), experiment, row, sieve)
+    journal.add_step(step_line(step))
+    return step
 
 
 def _step(number: int, experiment: Experiment, row: Measurement, before: Sieve) -> Step:

@@ -11,7 +11,7 @@ Running, storing and deciding stay apart: this module decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -181,6 +181,24 @@ class Sieve:
         choice = self._choice
         look = sum(row.key == choice.key for row in self.measurements)
         return Experiment(choice.key, look, choice.reason, self._situation.cost_gpu_s[choice.key], choice.scores)
+
+    def ask_beside(self, busy: Collection[CellKey], fits: Callable[[CellKey], bool]) -> Experiment | None:
+        """What to measure while the cells `busy` are being measured, of what `fits` beside them; None where nothing is left.
+
+        Raises:
+            UsageError: as `ask`.
+        """
+        if not busy:
+            return self.ask()
+        left = tuple(key for key in self.candidates if key not in busy and fits(key))
+        if self.finished or not left:
+            return None
+        seen = replace(
+            self._situation, candidates=left, cost_gpu_s={key: self._situation.cost_gpu_s[key] for key in left}
+        )
+        choice = self.policy.choose(seen)
+        look = sum(row.key == choice.key for row in self.measurements)
+        return Experiment(choice.key, look, choice.reason, seen.cost_gpu_s[choice.key], choice.scores)
 
     def tell(self, *rows: Measurement) -> Sieve:
         """The state after these rows; a row (cell and seed) that was told before changes nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from fleetsieve.instance import CellKey, Measurement
@@ -18,4 +18,21 @@ class Probe(Protocol):
 
     def measure(self, key: CellKey, look: int) -> Measurement:
         """The `look`-th measurement of a cell, from 0. A failure is a result: it comes back with its status."""
+        ...
+
+
+class SideBySide(Probe, Protocol):
+    """Measures several cells at once, each in a thread of its own."""
+
+    @property
+    def most(self) -> int:
+        """How many at once."""
+        ...
+
+    def fits(self, keys: Sequence[CellKey]) -> bool:
+        """Whether these cells can be measured at once."""
+        ...
+
+    def cancel(self) -> None:
+        """End the looks under way, in whatever thread; their `measure` raises."""
         ...

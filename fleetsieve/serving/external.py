@@ -53,6 +53,10 @@ class ExternalServer:
         """What its /metrics tells now."""
         return self.endpoint.scrape()
 
+    def alive(self) -> bool:
+        """True: its processes are somebody else's."""
+        return True
+
     def failure(self) -> Failure | None:
         """A failure when it says that it is not well, or nobody answers."""
         status = self.endpoint.health()

@@ -44,6 +44,10 @@ class Replica(Protocol):
         """What its /metrics tells now."""
         ...
 
+    def alive(self) -> bool:
+        """Whether there is anything left to measure, as far as can be told without asking it; `failure` asks."""
+        ...
+
     def failure(self) -> Failure | None:
         """What has become of it since it was ready: None while it lives."""
         ...

@@ -65,7 +65,7 @@ def test_everything_that_can_be_stated_is_read(folder: Path) -> None:
     load = config.load
     assert (load.generator, load.command, load.request_timeout_s) == ("vllm-bench", ("vllm", "bench", "serve"), 30.0)
     assert load.tokenizer == config.model
-    assert load.of_class("chat") == ClassLoad(folder / "chat.csv", "azure", 2.0, seed=7)
+    assert load.of_class("chat") == ClassLoad(folder / "chat.csv", "azure", 0.5, seed=7)
     assert load.of_class("code") == ClassLoad(
         input_tokens=TokenCounts(100, 900), output_tokens=TokenCounts(50, 50), seed=9
     )

@@ -1,0 +1,82 @@
+"""`fleetsieve run --dry-run`: what a live run would start and what it may cost."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from fleetsieve.cli.main import emit
+from fleetsieve.cli.probing import Probing, refuse_unfit
+from fleetsieve.cli.run_loop import Request, sieve_of
+from fleetsieve.errors import UsageError
+
+DRAWS = 5
+
+
+def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path | None, *, as_json: bool) -> int:
+    """Print the commands and the cost of a live run; nothing is started and nothing written."""
+    if probing is None or not probing.live:
+        raise UsageError("--dry-run is of a live run", "add --probe vllm --config serve.toml")
+    from fleetsieve.cost import cost_gpu_s, grid_cost_gpu_s
+    from fleetsieve.files import read_instance, read_predictions
+    from fleetsieve.presentation.terminal import messages, results, say
+    from fleetsieve.serving.command import command_of, environment_of
+    from fleetsieve.serving.config import read_serve_config
+    from fleetsieve.studies.forecast import forecast_gpu_s
+
+    assert probing.config is not None
+    read = read_instance(source)
+    cells, warnings = refuse_unfit(probing, read, wanted.seed)
+    for sentence in warnings:
+        say(messages(), f"warning: {sentence}", "yellow")
+    config = read_serve_config(probing.config)
+    predictions = read_predictions(prior, read.instance).predictions if prior is not None else None
+    sieve = sieve_of(read, wanted, _Allowed({cell.key: read.instance.measure.max_looks for cell in cells}), predictions)
+    first = None if sieve.finished else sieve.ask()
+    imagined = forecast_gpu_s(sieve, DRAWS, wanted.seed)
+    grid = grid_cost_gpu_s(read.instance, cells)
+    worst = sum(read.instance.measure.max_looks * cost_gpu_s(read.instance, cell) for cell in cells)
+    looks = read.instance.measure.max_looks
+    tps = [] if probing.endpoints else sorted({cell.key.tp for cell in cells})
+    commands = {tp: command_of(config, tp, config.ports[0]) for tp in tps}
+    environments = {tp: environment_of(config, tp, config.gpus[:tp]) for tp in tps}
+    if as_json:
+        emit(
+            {
+                "cells": len(cells),
+                "first": None if first is None else str(first.key),
+                "expected_gpu_s": imagined[len(imagined) // 2],
+                "expected_range_gpu_s": [imagined[0], imagined[-1]],
+                "full_grid_gpu_s": grid,
+                "worst_case_gpu_s": worst,
+                "servers": [{"tp": tp, "command": commands[tp], "environment": environments[tp]} for tp in tps],
+                "endpoints": {str(tp): url for tp, url in probing.endpoints.items()},
+                "generator": config.load.generator,
+            }
+        )
+        return 0
+    named = first.key if first is not None else "none"
+    say(results(), f"{len(cells)} cells may be measured; the first would be {named}")
+    for tp in tps:
+        words = [f"{name}={value}" for name, value in environments[tp].items()]
+        say(results(), f"TP {tp}: {shlex.join([*words, *commands[tp]])}")
+    for tp, url in probing.endpoints.items():
+        say(results(), f"TP {tp}: measured at {url}")
+    say(results(), f"load by {config.load.generator}")
+    low, middle, high = imagined[0], imagined[len(imagined) // 2], imagined[-1]
+    told = f"{middle:,.0f} GPU-seconds ({low:,.0f} to {high:,.0f} in {DRAWS} imagined runs with exact measurements)"
+    say(results(), f"expected: {told}")
+    say(results(), f"full grid: {grid:,.0f} GPU-seconds")
+    say(results(), f"worst case, every cell looked at {looks} times and a start for each: {worst:,.0f} GPU-seconds")
+    return 0
+
+
+class _Allowed:
+    """How often each cell may be looked at, of a probe that is not opened."""
+
+    def __init__(self, looks: dict[Any, int]) -> None:
+        self.looks = looks
+
+    def measure(self, key: Any, look: int) -> Any:
+        raise AssertionError("a dry run measures nothing")

@@ -1,0 +1,166 @@
+"""What a run measures with: the probe that its log names, opened for as long as the run goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleetsieve.errors import UsageError
+
+if TYPE_CHECKING:
+    from fleetsieve.files import Folder
+    from fleetsieve.instance import Cell
+    from fleetsieve.presentation.live import LiveView
+    from fleetsieve.probes import Probe
+
+REPLAY, VLLM = "replay", "vllm"
+PROBES = (REPLAY, VLLM)
+
+
+@dataclass(frozen=True)
+class Probing:
+    """What a run measures with, as its command line or the first line of its log says."""
+
+    probe: str = REPLAY
+    config: Path | None = None
+    endpoints: Mapping[int, str] = field(default_factory=dict)
+    max_servers: int = 1
+
+    @property
+    def live(self) -> bool:
+        """Whether servers are measured."""
+        return self.probe == VLLM
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The entries of the log's first line."""
+        if not self.live:
+            return {"probe": self.probe}
+        assert self.config is not None
+        endpoints = {str(tp): url for tp, url in self.endpoints.items()}
+        return {"probe": self.probe, "config": os.path.abspath(self.config), "endpoints": endpoints,
+                "max_servers": self.max_servers}  # fmt: skip
+
+    @classmethod
+    def of_log(cls, start: Mapping[str, Any]) -> Probing:
+        """What the first line of a log says.
+
+        Raises:
+            UsageError: when it is damaged.
+        """
+        try:
+            if start["probe"] == REPLAY:
+                return cls()
+            endpoints = {int(tp): str(url) for tp, url in start["endpoints"].items()}
+            return cls(str(start["probe"]), Path(start["config"]), endpoints, int(start["max_servers"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            raise UsageError(f"the first line of the log is damaged: {fault!r} about what it measures with") from fault
+
+
+def asked(
+    replay: bool, probe: str | None, config: Path | None, endpoints: tuple[str, ...], max_servers: int | None
+) -> Probing | None:
+    """What the options ask for; None when they say nothing.
+
+    Raises:
+        UsageError: when they contradict each other.
+    """
+    named = probe or (REPLAY if replay else VLLM if config is not None else None)
+    if named is None:
+        if endpoints or max_servers is not None:
+            raise UsageError("--endpoint and --max-servers are of --probe vllm", "add --probe vllm --config serve.toml")
+        return None
+    if replay and named != REPLAY:
+        raise UsageError(f"--replay and --probe {named} exclude each other")
+    if named == REPLAY:
+        if config is not None or endpoints or max_servers is not None:
+            raise UsageError("--config, --endpoint and --max-servers are of --probe vllm, not of a replay")
+        return Probing()
+    if config is None:
+        raise UsageError(
+            "--probe vllm needs --config serve.toml", 'a serve.toml with [serve] and model = "..." is enough'
+        )
+    if max_servers is not None and max_servers < 1:
+        raise UsageError(f"--max-servers is {max_servers}, not a whole number >= 1")
+    return Probing(VLLM, config, _by_tp(endpoints), max_servers or 1)
+
+
+def _by_tp(texts: tuple[str, ...]) -> dict[int, str]:
+    """`TP=URL` texts as a mapping."""
+    found: dict[int, str] = {}
+    for text in texts:
+        tp, equals, url = text.removeprefix("tp").partition("=")
+        if not equals or not tp.isdecimal() or int(tp) < 1 or int(tp) in found:
+            raise UsageError(f"--endpoint {text!r} is not TP=URL", "for example --endpoint 4=http://127.0.0.1:8000")
+        found[int(tp)] = url
+    return found
+
+
+def refuse_unfit(probing: Probing, read: Folder, seed: int) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
+    """The cells that a live run can measure and what to know before, after every check that needs no server.
+
+    Raises:
+        UsageError: when nothing can be measured, or a class has no load.
+        InputError: with every fault of serve.toml or of a trace.
+    """
+    from fleetsieve.probes.sending import measurable, sending_of, too_few_requests
+    from fleetsieve.serving.config import read_serve_config
+
+    assert probing.config is not None
+    config = read_serve_config(probing.config)
+    if len(read.instance.fleet.pools) > 1:
+        raise UsageError(
+            "a live run measures one pool, and the instance has several", "give each pool a run of its own"
+        )
+    sending_of(read.instance, config, seed)
+    cells, left_out = measurable(read.instance, config, probing.endpoints)
+    if not cells:
+        raise UsageError("no cell of the instance can be measured", "; ".join(left_out) or "cells.csv has none")
+    few = too_few_requests(read.instance, cells)
+    return cells, (*left_out, few) if few else left_out
+
+
+@contextmanager
+def opened(probing: Probing, read: Folder, run: Path, seed: int, view: LiveView | None) -> Iterator[Probe]:
+    """The probe of the run at `run`. When this ends, however it ends, no server of it is left.
+
+    Raises:
+        UsageError: when its files, its GPUs or its load generator are not as they must be.
+    """
+    if not probing.live:
+        from fleetsieve.files import read_measurements
+        from fleetsieve.journal import HIDDEN
+        from fleetsieve.probes import Replay
+
+        yield Replay(read_measurements(run / HIDDEN, read.instance))
+        return
+    from fleetsieve.presentation.terminal import messages, say
+    from fleetsieve.probes.live import Live
+    from fleetsieve.probes.replicas import Replicas
+    from fleetsieve.probes.sending import sending_of
+    from fleetsieve.serving.config import read_serve_config
+    from fleetsieve.serving.register import stop_orphans
+
+    assert probing.config is not None
+    assert view is not None
+    for orphan in stop_orphans(run):
+        say(messages(), f"a server that was left on port {orphan.server.port} is stopped (process {orphan.server.pid})")
+    cells, warnings = refuse_unfit(probing, read, seed)
+    for sentence in warnings:
+        say(messages(), f"warning: {sentence}", "yellow")
+    config = read_serve_config(probing.config)
+    replicas = Replicas(config, run, endpoints=probing.endpoints, most=probing.max_servers, tell=view.note)
+    with replicas, view:
+        yield Live(
+            read.instance,
+            replicas,
+            sending_of(read.instance, config, seed),
+            run,
+            cells=cells,
+            measured=read.measurements,
+            tell=view.phase,
+        )

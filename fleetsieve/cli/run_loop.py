@@ -1,0 +1,231 @@
+"""The loop of a run, from the state of its folder to its certificate: measures, shows, stores."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fleetsieve.cli.main import emit
+from fleetsieve.cli.options import VERDICT_CODES
+from fleetsieve.cli.probing import Probing, opened
+from fleetsieve.errors import UsageError
+
+if TYPE_CHECKING:
+    from fleetsieve.files import Folder
+    from fleetsieve.instance import Measurement
+    from fleetsieve.journal import Journal
+    from fleetsieve.probes import Probe
+    from fleetsieve.sieve import Sieve
+
+FAILED_CELLS = 4
+HORIZON = "stop_when_unprofitable_h"
+"""Where the first line of a log keeps the hours of --stop-when-unprofitable."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked to be; a resumed run takes it from the first line of its log."""
+
+    policy: str
+    seed: int
+    horizon_h: float | None = None
+
+    @property
+    def options(self) -> str:
+        """The request as it is written on the command line."""
+        stop = f" --stop-when-unprofitable {self.horizon_h:g}" if self.horizon_h is not None else ""
+        return f"--policy {self.policy} --seed {self.seed}{stop}"
+
+    @classmethod
+    def of_log(cls, start: Mapping[str, Any]) -> Request:
+        """What the first line of a log says.
+
+        Raises:
+            UsageError: when it is damaged.
+        """
+        policy, began, horizon_h = start.get("policy"), start.get("seed"), start.get(HORIZON)
+        if not isinstance(policy, str) or not isinstance(began, int):
+            raise UsageError(f"the first line of the log is damaged: policy {policy!r}, seed {began!r}")
+        if horizon_h is not None and not isinstance(horizon_h, int | float):
+            raise UsageError(f"the first line of the log is damaged: {HORIZON} {horizon_h!r}")
+        return cls(policy, began, horizon_h)
+
+
+def sieve_of(read: Folder, stated: Request, probe: Probe, prior: Any) -> Sieve:
+    """The state of a run before any measurement."""
+    from fleetsieve.policies import policy_named
+    from fleetsieve.sieve import Sieve
+    from fleetsieve.solving import Milp
+    from fleetsieve.stopping import UnprofitableWithin
+
+    return Sieve.start(
+        read.instance,
+        policy=policy_named(stated.policy),
+        engine=Milp(),
+        seed=stated.seed,
+        looks=probe.looks,
+        stop=UnprofitableWithin(stated.horizon_h) if stated.horizon_h is not None else None,
+        prior=prior,
+    )
+
+
+def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool, by_verdict: bool) -> int:
+    """Go on with the run of `journal` until it is finished; gives the exit code."""
+    from fleetsieve import __version__
+    from fleetsieve.files import read_instance, read_predictions
+    from fleetsieve.journal import PRIOR
+    from fleetsieve.presentation.terminal import messages, say
+
+    if journal.start.get("fleetsieve") != __version__:
+        version = journal.start.get("fleetsieve")
+        say(
+            messages(),
+            f"warning: the run was started by version {version}, this is {__version__}: its choices may differ",
+            "yellow",
+        )
+    read = read_instance(journal.folder)
+    prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
+    view = _view(read, probing)
+    try:
+        with _terminated(probing), opened(probing, read, journal.folder, stated.seed, view) as probe:
+            sieve, grid_gpu_s, cells = _looped(
+                journal, read, probe, sieve_of(read, stated, probe, prior), probing, view
+            )
+            why = _certified(journal, sieve)
+    except KeyboardInterrupt:
+        say(
+            messages(),
+            f"everything measured is in {journal.folder}; go on with: fleetsieve run {journal.folder} --resume",
+        )
+        raise
+    return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+@contextmanager
+def _terminated(probing: Probing) -> Iterator[None]:
+    """In a live run SIGTERM and SIGHUP end it as Ctrl-C does: servers must not outlive it."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGTERM, signal.SIGHUP) if probing.live else ()
+    before = {number: signal.signal(number, interrupt) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _view(read: Folder, probing: Probing) -> Any:
+    if not probing.live:
+        return None
+    from fleetsieve.cost import grid_cost_gpu_s
+    from fleetsieve.presentation.live import LiveView
+    from fleetsieve.presentation.terminal import messages
+
+    return LiveView(messages(), grid_cost_gpu_s(read.instance, [c for c in read.instance.cells if not c.excluded]))
+
+
+def _looped(
+    journal: Journal, read: Folder, probe: Probe, sieve: Sieve, probing: Probing, view: Any
+) -> tuple[Sieve, float, int]:
+    """The finished state, the GPU-seconds of the whole grid, and how many cells that has."""
+    from fleetsieve.cost import grid_cost_gpu_s
+    from fleetsieve.presentation.steps import show_start, show_step
+    from fleetsieve.presentation.terminal import messages, say
+    from fleetsieve.probes import Replay
+    from fleetsieve.running import resume, run, run_side_by_side
+
+    console = messages()
+    missing = probe.missing(read.instance) if isinstance(probe, Replay) else ()
+    if missing:
+        told = f"warning: cells without a row in the table are left out: {len(missing)} of them, {missing[0]} first"
+        say(console, told, "yellow")
+    looks = probe.looks or {}
+    cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in looks]
+    grid_gpu_s = grid_cost_gpu_s(read.instance, cells)
+    show_start(console, read.instance.name, sieve.policy.name, len(cells), grid_gpu_s)
+    sieve, again = resume(sieve, journal, read.measurements)
+    if read.measurements:
+        say(console, _measured_before(read.measurements))
+    for step in again:
+        show_step(console, step, grid_gpu_s)
+    if not probing.live:
+        for step in run(sieve, probe, journal):
+            show_step(console, step, grid_gpu_s)
+            sieve = step.sieve
+        return sieve, grid_gpu_s, len(cells)
+    sieve = replace(sieve, running=None)  # whatever ran before, no server is up now
+    loop = run_side_by_side if probing.max_servers > 1 else run
+    for step in loop(sieve, probe, journal, view.asked):  # type: ignore[arg-type]
+        view.step(step)
+        sieve = step.sieve
+    return sieve, grid_gpu_s, len(cells)
+
+
+def _measured_before(rows: Sequence[Measurement]) -> str:
+    """What a resumed run has: cells, and looks where a cell has several."""
+    cells = len({row.key for row in rows})
+    looks = f", in {len(rows)} looks" if len(rows) > cells else ""
+    return f"resumed: {cells} {'cell was' if cells == 1 else 'cells were'} measured before{looks}"
+
+
+def _certified(journal: Journal, sieve: Sieve) -> str:
+    """Store the certificate; gives why floors cannot be met, where they cannot."""
+    from fleetsieve.explanation import why_infeasible
+    from fleetsieve.running import final_document
+
+    why = why_infeasible(sieve.certificate)
+    journal.write_certificate(final_document(sieve, journal, why))
+    return why
+
+
+def _told(
+    journal: Journal,
+    sieve: Sieve,
+    grid_gpu_s: float,
+    cells: int,
+    why: str,
+    *,
+    as_json: bool,
+    by_verdict: bool,
+    live: bool,
+) -> int:
+    """Print the end of a run; gives the exit code."""
+    from fleetsieve.certificate import gap_document, plan_document
+    from fleetsieve.presentation.plans import show_certificate
+    from fleetsieve.presentation.steps import cost_line
+    from fleetsieve.presentation.terminal import results, say
+    from fleetsieve.running import failed_looks, stopped_document
+
+    certificate = sieve.certificate
+    if as_json:
+        emit(
+            {
+                "verdict": str(certificate.verdict),
+                "steps": len(sieve.measurements),
+                "cost_gpu_s": sieve.spent_gpu_s,
+                "full_grid_gpu_s": grid_gpu_s,
+                "gap": gap_document(certificate.gap),
+                "plan": plan_document(certificate.conservative, certificate.envelope),
+                "stopped": stopped_document(sieve),
+                "run": str(journal.folder),
+            }
+        )
+    else:
+        spent = cost_line(sieve.measurements, cells, sieve.spent_gpu_s, grid_gpu_s)
+        show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
+        if sieve.stopped is not None:
+            say(results(), sieve.stopped.sentence)
+        elif certificate.blocking and not live:
+            say(results(), "the table has no more rows of cells that could settle it: measure them, or ask for less")
+        elif certificate.blocking:
+            say(results(), "no further look can settle it: give cells a longer window or more looks, or ask for less")
+        say(results(), f"run: {journal.folder}")
+    if by_verdict:
+        return VERDICT_CODES[str(certificate.verdict)]
+    return FAILED_CELLS if failed_looks(sieve) else 0

@@ -1,0 +1,258 @@
+"""Measures cells on live servers: one server of the right TP, the class's load on it, the requests of the window, and the cost.
+
+A look: a server (kept from the cell before where the TP is the same), its prefix cache emptied, the load sent, the server's own
+counters held against what the client saw, the requests written to records/, and the row. Whatever goes wrong is a row too, with
+its status and its reason. The GPU-seconds of a row run from the end of the row before, so starts and stops of servers are in it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fleetsieve.cost import expected_window_s
+from fleetsieve.errors import FleetSieveError
+from fleetsieve.files import RECORDS, record_name, write_records
+from fleetsieve.instance import Cell, CellKey, Instance, LoadKind, Measurement, Status
+from fleetsieve.load.account import measured
+from fleetsieve.load.protocol import Flow, LoadGenerator, Sent
+from fleetsieve.load.schedule import Schedule, Source, closed_loop, look_seed, open_loop
+from fleetsieve.probes.beside import Load, disturbance
+from fleetsieve.probes.replicas import Replicas
+from fleetsieve.serving.failures import Failure
+from fleetsieve.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, compare, deltas
+from fleetsieve.serving.replica import Replica
+
+LOAD = "load"
+GENERATOR_START_S = 60.0
+"""How long a load generator may take to send its first request and to write its last record."""
+
+ASK_EVERY_S = 5.0
+"""How often the server is asked for the requests in flight, for whoever watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a live look is doing: "start", "load" or "done", for how long, of how many seconds that are expected (None: unknown).
+
+    `in_flight` are the requests in the server as it told last; `notes` what is doubtful about a look that is done.
+    """
+
+    key: CellKey
+    name: str
+    elapsed_s: float
+    expected_s: float | None = None
+    flow: Flow | None = None
+    in_flight: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sending:
+    """How load is sent: the generator, where each class's requests come from, and the limits of a request and of a look.
+
+    `token_ids` are the first id of prompts and the one after the last. `run_deadline_s` None follows from the window.
+    """
+
+    generator: LoadGenerator
+    sources: Mapping[str, Source]
+    token_ids: tuple[int, int]
+    request_timeout_s: float = 60.0
+    run_deadline_s: float | None = None
+    seed: int = 0
+
+
+class Cancelled(FleetSieveError):
+    """A look that was ended from outside; nothing of it counts."""
+
+
+class Live:
+    """A probe of live servers; `cells` are those that it can measure, `measured` the rows that the run has already."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        replicas: Replicas,
+        sending: Sending,
+        run: Path,
+        *,
+        cells: Iterable[Cell],
+        measured: Iterable[Measurement] = (),
+        tell: Callable[[Phase], None] = lambda _: None,
+    ) -> None:
+        self._instance, self._replicas, self._sending, self._run, self._tell = instance, replicas, sending, run, tell
+        self._cells = tuple(cells)
+        self._cancelled = threading.Event()
+        self._loads: list[Load] = []
+        self._taken = {(row.key, row.seed) for row in measured}
+
+    @property
+    def most(self) -> int:
+        """Cells at once: as many as servers."""
+        return self._replicas.most
+
+    def fits(self, keys: Sequence[CellKey]) -> bool:
+        """Whether there are servers and GPUs for these cells at once."""
+        return self._replicas.fits([key.tp for key in keys])
+
+    def cancel(self) -> None:
+        """End the looks under way: their `measure` raises `Cancelled`."""
+        self._cancelled.set()
+
+    @property
+    def looks(self) -> Mapping[CellKey, int]:
+        """As often as the instance allows, for each cell that can be measured."""
+        return dict.fromkeys((cell.key for cell in self._cells), self._instance.measure.max_looks)
+
+    def measure(self, key: CellKey, look: int) -> Measurement:
+        """The `look`-th look at a cell, from 0. Its requests are on disk when this returns.
+
+        Raises:
+            UsageError: when the cell's load or server cannot be what the files say.
+        """
+        cell = self._instance.cell_by_key[key]
+        row = Measurement(key, self._free_seed(key, look), started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+        began_s = time.monotonic()
+        self._tell(Phase(key, "start", 0.0, self._instance.measure.startup_s or None))
+
+        def starting() -> None:
+            self._go_on()
+            self._tell(Phase(key, "start", time.monotonic() - began_s, self._instance.measure.startup_s or None))
+
+        replica = self._replicas.take(key.tp, starting)
+        if isinstance(replica, Failure):
+            row = _failed(row, replica)
+        else:
+            try:
+                row = self._look(cell, replica, row)
+            finally:
+                self._replicas.give_back(replica)
+        charged = self._replicas.charge(None if isinstance(replica, Failure) else replica)
+        return replace(row, cost_gpu_s=charged)
+
+    def schedule(self, cell: Cell, seed: int) -> Schedule:
+        """What the look with the seed `seed` at a cell sends.
+
+        Raises:
+            UsageError: when the cell has no load that can be sent.
+        """
+        settings, source = self._instance.measure, self._sending.sources[cell.key.class_name]
+        drawn = look_seed(self._sending.seed, cell.key, seed)
+        window_s = expected_window_s(settings, cell)
+        if cell.load_kind is LoadKind.RATE:
+            return open_loop(
+                source,
+                cell.offered or 0.0,
+                warmup_s=settings.warmup_s,
+                window_s=window_s,
+                cooldown_s=self._sending.request_timeout_s,
+                seed=drawn,
+                token_ids=self._sending.token_ids,
+            )
+        return closed_loop(
+            source,
+            round(cell.offered or 0.0),
+            warmup_s=settings.warmup_s,
+            window_s=window_s,
+            seed=drawn,
+            token_ids=self._sending.token_ids,
+            min_requests=settings.min_requests,
+            max_window_s=settings.max_window_s,
+        )
+
+    def _go_on(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled("the look was cancelled")
+
+    def _free_seed(self, key: CellKey, look: int) -> int:
+        """The first seed from `look` on that neither a row nor a file has: a look that was cut short leaves its requests there."""
+        seed = look
+        while (key, seed) in self._taken or (self._run / RECORDS / record_name(key, seed)).exists():
+            seed += 1
+        self._taken.add((key, seed))
+        return seed
+
+    def _look(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
+        told = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
+        schedule = self.schedule(cell, row.seed)
+        longest_s = schedule.warmup_s + max(schedule.window_s, schedule.max_window_s or 0.0)
+        deadline_s = self._sending.run_deadline_s or longest_s + self._sending.request_timeout_s + GENERATOR_START_S
+        files = self._run / LOAD / record_name(cell.key, row.seed).removesuffix(".csv.gz")
+
+        asked_s, in_flight = 0.0, None
+
+        def watch(flow: Flow) -> bool:
+            nonlocal asked_s, in_flight
+            if flow.elapsed_s - asked_s >= ASK_EVERY_S:
+                asked_s = flow.elapsed_s
+                told = replica.scrape()
+                in_flight = sum(number for number, _ in told.in_flight) if told is not None and told.in_flight else None
+            self._tell(Phase(cell.key, "load", flow.elapsed_s, longest_s, flow, in_flight))
+            return self._cancelled.is_set() or not replica.alive()
+
+        before = replica.scrape()
+        with self._loading(cell.key) as load:
+            sent = self._sending.generator.send(
+                schedule, replica.endpoint.url, replica.endpoint.served_name, files, deadline_s, watch
+            )
+        self._go_on()
+        counted = deltas(before, replica.scrape())
+        failure = replica.failure()
+        if any(request.sent_at_s < sent.window_s for request in sent.rows):
+            write_records(self._run, cell.key, row.seed, sent.rows)
+        row = measured(row, sent)
+        told += [*sent.doubts, *_disagreements(sent, counted)]
+        if beside := disturbance(sent, load, self._loads):
+            told.append(beside)
+        how = f"{self._sending.generator.name}, {schedule.origin}"
+        if failure is not None:
+            self._replicas.drop(replica)
+            row = _failed(row, failure)
+        elif counted.prefix_hit_share is not None and counted.prefix_hit_share > HIT_SHARE:
+            row = replace(row, status=Status.REJECTED, source=f"{how}; not valid: prompts came from the prefix cache")
+        else:
+            reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sent.failures.items())[:3])
+            row = replace(row, source="; ".join(filter(None, [how, reasons and f"failed requests: {reasons}"])))
+        if told:
+            row = replace(row, source=f"{row.source}; doubtful: {'; '.join(told)}")
+        elif row.status is Status.OK:
+            shutil.rmtree(files, ignore_errors=True)  # what remains of value is in records/
+        self._tell(Phase(cell.key, "done", sent.wall_s, notes=tuple(told)))
+        return row
+
+    @contextmanager
+    def _loading(self, key: CellKey) -> Iterator[Load]:
+        """Remembers when load was on a server, for those that are measured beside it."""
+        load = Load(key, time.time())
+        self._loads.append(load)
+        try:
+            yield load
+        finally:
+            load.until_unix_s = time.time()
+
+
+def _failed(row: Measurement, failure: Failure) -> Measurement:
+    return replace(row, status=failure.status, source=failure.reason)
+
+
+def _disagreements(sent: Sent, counted: ServerDeltas) -> list[str]:
+    """What client and server disagree on, by the requests that are in the rows: those of the warm-up and the window."""
+    good = [row for row in sent.rows if row.status == "ok"]
+    if not good:
+        return []
+
+    def mean(values: list[float]) -> float | None:
+        return sum(values) / len(values) if values else None
+
+    means = ClientMeans(
+        len(good),
+        mean([row.ttft_s for row in good if row.ttft_s is not None]),
+        mean([row.e2e_s for row in good if row.e2e_s is not None]),
+    )
+    return compare(means, counted)

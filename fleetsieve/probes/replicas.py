@@ -1,0 +1,186 @@
+"""The servers of a live run: at most so many at once, each kept up while cells of its TP follow, and what they cost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from fleetsieve.serving.config import ServeConfig
+from fleetsieve.serving.endpoint import Endpoint
+from fleetsieve.serving.external import ExternalServer
+from fleetsieve.serving.failures import Failure
+from fleetsieve.serving.gpus import GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
+from fleetsieve.serving.locks import Locks
+from fleetsieve.serving.register import Register
+from fleetsieve.serving.replica import Replica
+from fleetsieve.serving.server import Server
+
+LOGS = "logs"
+FREED_S = 60.0
+"""How long a driver may take to give the memory of a stopped server back."""
+
+FREE_SHARE = 0.9
+"""vLLM takes 90 % of a GPU's memory unless it is told otherwise: with less free, a start is likely to fail, and it is told."""
+
+
+class Replicas:
+    """At most `most` servers at once, of `config` or those at `endpoints` (by TP), which are measured and left as they are.
+
+    `run` is the run's folder: it gets the record of the servers and, in logs/, what they write. `tell` is called with what a
+    person should know. Used as a context: whatever happens inside, no server is left.
+
+    Raises:
+        UsageError: when a GPU is another run's, or is not there.
+    """
+
+    def __init__(
+        self,
+        config: ServeConfig,
+        run: Path,
+        *,
+        endpoints: Mapping[int, str] | None = None,
+        most: int = 1,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._config, self._run, self._most, self._tell = config, run, most, tell
+        self._endpoints = {tp: Endpoint(url, config.served_name) for tp, url in (endpoints or {}).items()}
+        self._register = Register(run)
+        self._up: list[Replica] = []
+        self._busy: set[int] = set()
+        self._charged: dict[int, float] = {}
+        self._uncharged_gpu_s = 0.0
+        self._memory: dict[str, GpuMemory] = {}
+        self._changing = threading.RLock()
+        self._locks = Locks(run)
+        try:
+            if config.gpus and not self._endpoints:
+                self._locks.hold_gpus(config.gpus)
+                self._memory = read_memory(config.gpus) or {}
+                refuse_same(self._memory)
+        except BaseException:
+            self._locks.close()
+            raise
+
+    def __enter__(self) -> Replicas:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def most(self) -> int:
+        """Servers at once."""
+        return self._most
+
+    def fits(self, tps: Sequence[int]) -> bool:
+        """Whether servers of these TPs can be busy at once."""
+        if len(tps) > self._most:
+            return False
+        if self._endpoints:
+            return len(set(tps)) == len(tps)
+        return not self._config.gpus or sum(tps) <= len(self._config.gpus)
+
+    def take(self, tp: int, each: Callable[[], None] = lambda: None) -> Replica | Failure:
+        """A server with `tp` that can be measured, started where none is up; it is this caller's until `give_back`.
+
+        `each` is called while it is waited for. What the start cost is charged to the next `charge`, also when it failed.
+
+        Raises:
+            UsageError: when such a server cannot be started at all.
+        """
+        with self._changing:
+            for replica in self._up:
+                if replica.tp == tp and id(replica) not in self._busy:
+                    self._busy.add(id(replica))
+                    return replica
+            while len(self._up) >= self._most or not self.fits([*(replica.tp for replica in self._up), tp]):
+                self.drop(next(replica for replica in self._up if id(replica) not in self._busy))
+            replica = self._started(tp)
+            self._up.append(replica)
+            self._busy.add(id(replica))
+            self._charged[id(replica)] = 0.0
+        try:
+            failure = replica.wait_ready(each=each)
+        except BaseException:
+            self.drop(replica, at_once=True)
+            raise
+        if failure is not None:
+            self.drop(replica)
+            return failure
+        return replica
+
+    def give_back(self, replica: Replica) -> None:
+        """The caller measures it no more; it stays up for the next cell of its TP."""
+        with self._changing:
+            self._busy.discard(id(replica))
+
+    def drop(self, replica: Replica, *, at_once: bool = False) -> None:
+        """Stop a server; twice is once."""
+        with self._changing:
+            if replica not in self._up:
+                return
+            self._up.remove(replica)
+            self._busy.discard(id(replica))
+            try:
+                stopped = replica.stop(0.0 if at_once else None)
+            except KeyboardInterrupt:  # the second Ctrl-C
+                replica.stop(0.0)
+                raise
+            finally:
+                self._uncharged_gpu_s += replica.gpu_s - self._charged.pop(id(replica), 0.0)
+                if isinstance(replica, Server):
+                    self._locks.release_port(replica.port)
+            if stopped.left:
+                self._tell(f"processes of a server would not go: {', '.join(map(str, stopped.left))}")
+            if isinstance(replica, Server) and not at_once:
+                for sentence in wait_freed({g: self._memory[g] for g in replica.gpus if g in self._memory}, FREED_S):
+                    self._tell(sentence)
+
+    def charge(self, replica: Replica | None) -> float:
+        """GPU-seconds of `replica` since they were charged last, and those of servers that ended since."""
+        with self._changing:
+            spent, self._uncharged_gpu_s = self._uncharged_gpu_s, 0.0
+            if replica is not None and id(replica) in self._charged:
+                now = replica.gpu_s
+                spent += now - self._charged[id(replica)]
+                self._charged[id(replica)] = now
+            return spent
+
+    def close(self, *, at_once: bool = False) -> float:
+        """Stop every server; gives the GPU-seconds that no row was charged with."""
+        try:
+            for replica in tuple(self._up):
+                self.drop(replica, at_once=at_once)
+        finally:
+            for replica in tuple(self._up):
+                with suppress(Exception):
+                    replica.stop(0.0)
+            self._up.clear()
+            self._locks.close()
+        return self.charge(None)
+
+    def _started(self, tp: int) -> Replica:
+        if self._endpoints:
+            return ExternalServer(self._endpoints[tp], tp, reset=self._config.reset)
+        in_use = {gpu for replica in self._up if isinstance(replica, Server) for gpu in replica.gpus}
+        gpus = pick(self._config.gpus, tp, in_use) or () if self._config.gpus else ()
+        if self._memory:
+            now = read_memory(gpus) or {}
+            for sentence in occupied(now, FREE_SHARE):
+                self._tell(sentence)
+            self._memory.update(now)
+        port = self._locks.free_port(self._config.host, self._config.ports)
+        logs = self._run / LOGS
+        logs.mkdir(exist_ok=True)
+        try:
+            return Server.start(self._config, tp, gpus, port, self._log(logs, tp), self._register)
+        except BaseException:
+            self._locks.release_port(port)
+            raise
+
+    @staticmethod
+    def _log(logs: Path, tp: int) -> Path:
+        number = 1 + sum(1 for _ in logs.glob(f"server-tp{tp}-*.log"))
+        return logs / f"server-tp{tp}-{number}.log"
