@@ -25,6 +25,7 @@ from fleetsieve.serving.register import Register, Started
 from fleetsieve.serving.replica import Stopped
 
 _POLL_S = 0.2
+_NOTE_S = 2.0
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 _WAITING_SHELL = 'read -r go && exec "$@" < /dev/null'
@@ -40,6 +41,7 @@ class Server:
         self.endpoint = Endpoint(f"http://{host}:{port}", config.served_name)
         self.ready_s: float | None = None
         self._config = config
+        self._noted = 1
         self._stopped: Stopped | None = None
 
     @classmethod
@@ -135,7 +137,7 @@ class Server:
         Raises:
             FleetSieveError: when the record cannot be written; the server is stopped.
         """
-        allowed_s = self._config.ready_s if deadline_s is None else deadline_s
+        allowed_s, noted_s = self._config.ready_s if deadline_s is None else deadline_s, self.held_s
         try:
             while True:
                 each()
@@ -147,17 +149,19 @@ class Server:
                         self.stop()
                         return failure
                     served = self.endpoint.served()
-                    if served is not None and self.endpoint.served_name in served and self._listens():
-                        break
                     if served is not None and self._listens():
+                        if self.endpoint.served_name in served:
+                            break
                         self.stop()
                         return self._strange_model(served)
                 if self.held_s >= allowed_s:
                     return self._failed_start(allowed_s)
+                if self.held_s >= noted_s + _NOTE_S:
+                    noted_s = self.held_s
+                    self._note_members()
                 time.sleep(_POLL_S)
             self.ready_s = self.held_s
-            self._session.adopt()
-            self._register.members(self.pid, self._session.known)
+            self._note_members()
         except BaseException:
             self.stop(0.0)
             raise
@@ -198,7 +202,8 @@ class Server:
             self._ended_s = time.monotonic()
             self._stopped = Stopped(code, killed, left, self._ended_s - began_s)
             if not left:
-                self._register.stopped(self.pid)
+                with suppress(FleetSieveError):  # a full disk: without the line, its identities tell that it is gone
+                    self._register.stopped(self.pid)
         return self._stopped
 
     def __enter__(self) -> Server:
@@ -212,14 +217,25 @@ class Server:
         valid = valid_tps(self._config)
         return start_failure(code if waited_s is None else None, self.log_lines(), waited_s=waited_s, valid_tps=valid)
 
+    def _note_members(self) -> None:
+        """Put the processes that it has by now on record: a start takes minutes, and a run can be killed in it."""
+        self._session.adopt()
+        if len(self._session.known) > self._noted:
+            self._register.members(self.pid, self._session.known)
+            self._noted = len(self._session.known)
+
     def _listens(self) -> bool:
+        found = listeners(self.port)
         members = self._session.members()
-        return any(pid in members for _, pid in listeners(self.port))
+        return any(pid in members for _, pid in found)
 
     def _not_ours(self) -> Failure | None:
         """Why the one that answers on our port is not our server alone, None when nothing speaks against it."""
-        members = self._session.members()
-        for address, pid in listeners(self.port):
+        found = listeners(self.port)
+        members = self._session.members()  # after the sockets: what was forked meanwhile is in it
+        for address, pid in found:
+            if pid is not None and identity_of(pid) is None:
+                continue  # it is gone meanwhile
             if pid not in members:
                 who = "a process of somebody else" if pid is None else f"process {pid} ({_name(pid)})"
                 return Failure(Status.CRASHED, f"{who} answers on our port {self.port}", True, self.log_lines()[-5:])
