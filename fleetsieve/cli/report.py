@@ -15,8 +15,10 @@ from fleetsieve.errors import FleetSieveError
 @options.folder
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="The page to write (default: report.html in a run's folder, else here).")  # fmt: skip
+@click.option("--sensitivity/--no-sensitivity", default=True, show_default=True,
+              help="Tell how far the plan carries when a limit, the demand or the GPUs move; it takes longest.")  # fmt: skip
 @options.as_json
-def command(folder: str, out: Path | None, as_json: bool) -> int:
+def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> int:
     """Write a run or an instance as one page: verdict, plan, what it rests on, and how it was found (needs the extra `report`).
 
     The page is one file that needs no network: it opens from a disk, on a phone, light or dark, and prints.
@@ -31,7 +33,7 @@ def command(folder: str, out: Path | None, as_json: bool) -> int:
     tell_suspicions(read.suspicions)
     path = out if out is not None else (read.path if (read.path / STEPS).is_file() else Path()) / "report.html"
     with working("writing the report"):
-        page = report_html(read, folder)
+        page = report_html(read, folder, sensitivity=sensitivity)
     try:
         replace_file(path, page)
     except OSError as fault:

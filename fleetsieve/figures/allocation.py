@@ -26,7 +26,7 @@ FREE = "free"
 INSET = 0.04
 """How far a replica's frame stands inside its GPUs, in GPUs."""
 
-LETTERS = 5
+LETTERS = 4
 """Letters of a class name that fit one GPU's box."""
 
 Row = dict[str, Any]
@@ -112,7 +112,7 @@ def allocation_chart(plan: Allocation, palette: Palette = LIGHT) -> Chart:
     between = alt.Chart(values(inside)).mark_tick(color=palette.paper, thickness=1, height=ROW - 12, orient="vertical")
     line = between.encode(x=x, y=y, tooltip=told)
     text = framed.mark_text(
-        color=palette.paper, fontSize=11, fontWeight=600, baseline="middle", align="left", dx=2
+        color=palette.paper, fontSize=10, fontWeight=600, baseline="middle", align="left", dx=2
     ).encode(x="start:Q", text="label:N")
     return alt.layer(box, frame, line, text)
 

@@ -89,11 +89,13 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
     )
     now = alt.Chart(values([{"scale": 1.0}])).mark_rule(color=palette.soft, strokeDash=[2, 2]).encode(x="scale:Q")
     told = tips(scale="demand x", curve="curve", told="there")
+    dashes = alt.Scale(domain=curves, range=[[1, 0], [4, 3], [1, 0]])
+    line = base.encode(strokeDash=alt.StrokeDash("curve:N", title=None, sort=curves, scale=dashes))
     return alt.layer(
         now,
-        _only(base, SURE).mark_line(strokeWidth=6, opacity=0.4),
-        _only(base, HOPED).mark_line(strokeWidth=1.5, strokeDash=[5, 3]),
-        _only(base, KEPT).mark_line(strokeWidth=1.5),
+        _only(line, SURE).mark_line(strokeWidth=6, opacity=0.4),
+        _only(line, HOPED).mark_line(strokeWidth=1.5),
+        _only(line, KEPT).mark_line(strokeWidth=2),
         base.mark_point(size=40, opacity=0).encode(tooltip=told),
     )
 

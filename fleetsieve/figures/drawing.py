@@ -55,28 +55,32 @@ def tips(**titles: str) -> list[Any]:
 
 
 def sized(chart: Chart, height: int = HEIGHT, width: int | str = WIDTH) -> Chart:
-    """The chart with its size in pixels; width "container" makes it as wide as its place in a page."""
-    return chart.properties(width=width, height=height)
+    """The chart itself with its size in pixels; width "container" makes it as wide as its place in a page."""
+    # Set in place: the library's own methods copy all data at each call.
+    chart.width, chart.height = width, height
+    return chart
 
 
 def styled(chart: Chart, palette: Palette, *, background: bool = True) -> Chart:
-    """The chart with the common look; `background` paints the paper."""
+    """The chart itself with the common look; `background` paints the paper."""
     axis = {
         "labelColor": palette.soft, "titleColor": palette.soft, "domainColor": palette.soft, "tickColor": palette.soft,
         "gridColor": palette.faint, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
         "labelFont": FONT, "titleFont": FONT,
     }  # fmt: skip
     legend = {
-        "labelColor": palette.ink, "titleColor": palette.soft, "labelFont": FONT, "titleFont": FONT, "orient": "top",
-        "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 180, "symbolStrokeWidth": 1.5,
-        "columns": 4,
+        "labelColor": palette.ink, "titleColor": palette.soft, "labelFont": FONT, "titleFont": FONT, "labelFontSize": 11,
+        "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 180, "symbolStrokeWidth": 2, "symbolOpacity": 1,
+        "orient": "top", "columns": 4,
     }  # fmt: skip
     title = {"color": palette.ink, "font": FONT, "fontSize": 13, "anchor": "start", "fontWeight": 600}
-    return (
-        chart.configure(background=palette.paper if background else "transparent", font=FONT)
-        .configure_view(stroke=None)
-        .configure_axis(**axis)
-        .configure_legend(**legend)
-        .configure_title(**title)
-        .configure_text(color=palette.ink, font=FONT)
+    chart.config = altair().Config(
+        background=palette.paper if background else "transparent",
+        font=FONT,
+        view={"stroke": None},
+        axis=axis,
+        legend=legend,
+        title=title,
+        text={"color": palette.ink, "font": FONT},
     )
+    return chart

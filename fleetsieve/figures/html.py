@@ -22,7 +22,7 @@ STYLE = """
 body{margin:0;padding:1rem;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,'Segoe UI',Helvetica,Arial,sans-serif}
 .figure{max-width:100%;overflow-x:auto}
 .figure svg{display:block}
-.vega-embed{width:100%}
+.vega-embed{width:100%;display:block!important}
 #vg-tooltip-element.vg-tooltip{background:var(--paper)!important;color:var(--ink)!important;border:1px solid var(--soft)!important;
 max-width:min(26rem,90vw);font:12.5px/1.4 system-ui,sans-serif!important;box-shadow:0 2px 10px rgba(0,0,0,.25)!important}
 #vg-tooltip-element table tr td{vertical-align:top;overflow-wrap:anywhere}
@@ -41,6 +41,7 @@ SCRIPT = """
     try {
       await vegaEmbed(place, JSON.parse(block.textContent), options);
       drawn += 1;
+      await new Promise((resume) => setTimeout(resume));
     } catch (fault) {
       place.textContent = 'this figure could not be drawn';
       console.error(fault);
@@ -76,7 +77,7 @@ def json_text(value: Any) -> str:
 
 def data_block(identity: str, chart: Chart) -> str:
     """The block that holds a chart for the element `identity`, a name that the program chose."""
-    return f'<script type="application/json" data-figure="{escape(identity)}">{json_text(chart.to_dict())}</script>'
+    return f'<script type="application/json" data-figure="{escape(identity)}">{json_text(chart.to_dict(validate=False))}</script>'
 
 
 def policy(*scripts: str) -> str:

@@ -10,8 +10,8 @@ from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.interval import lower_text
 
-ROW = 34
-"""Pixels of a class's bar."""
+ROW, BAR, BELOW = 40, 14, 8
+"""Pixels of a class's row, of the bar in it, and of how far the bar stands below its middle: the words stand above it."""
 
 Row = dict[str, Any]
 
@@ -55,18 +55,16 @@ def served_chart(plan: Allocation, palette: Palette = LIGHT) -> Chart:
     def along(field: str) -> Any:
         return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=[0, 1]))
 
-    bar = base.mark_bar(height=18)
-    inside, beside = base.transform_filter("datum.served >= 0.6"), base.transform_filter("datum.served < 0.6")
+    bar = base.mark_bar(height=BAR, yOffset=BELOW)
+    floor = base.transform_filter("isValid(datum.floor)")
+    words = base.mark_text(align="left", dx=2, dy=-ROW // 4, color=palette.ink, fontSize=11)
     return alt.layer(
         bar.encode(x=along("whole"), color=alt.value(palette.faint)),
         bar.encode(x=along("served"), color=alt.Color("class:N", legend=None, scale=colours)),
-        base.transform_filter("isValid(datum.floor)")
-        .mark_tick(color=palette.ink, thickness=3, size=26, opacity=1)
-        .encode(x=along("floor")),
-        inside.mark_text(align="left", dx=6, color=palette.paper, fontSize=11, fontWeight=600).encode(
-            x=alt.value(0), text="told:N"
+        floor.mark_tick(color=palette.ink, thickness=3, size=BAR + 6, opacity=1, yOffset=BELOW).encode(
+            x=along("floor")
         ),
-        beside.mark_text(align="right", dx=-6, color=palette.ink, fontSize=11).encode(x=along("whole"), text="told:N"),
+        words.encode(x=alt.value(0), text="told:N"),
     )
 
 

@@ -24,6 +24,7 @@ from fleetsieve.files import Folder
 from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, read_history, state_of
 from fleetsieve.journal import digests
+from fleetsieve.report.moves import moves
 from fleetsieve.report.pictures import pictures
 from fleetsieve.report.words import facts, failures, plan_rows, settling, statements, step_rows, verdict_words
 from fleetsieve.sieve import Sieve
@@ -63,12 +64,13 @@ def told_of(read: Folder, named: str) -> Told:
     return Told(named, read, history, sieve, account(replace(sieve)), engine)
 
 
-def report_html(read: Folder, named: str) -> str:
+def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
     """The page of an instance or run folder.
 
     Args:
         read: the folder.
         named: how the person called it; the commands of the page repeat it.
+        sensitivity: whether to tell how far the plan carries, which takes longest.
 
     Raises:
         SolverMissing: when a library of the extra `report` is not installed, or HiGHS is absent or faulty.
@@ -87,12 +89,14 @@ def report_html(read: Folder, named: str) -> str:
             stopped=told.sieve.stopped.sentence if told.sieve.stopped is not None else "",
             facts=facts(told),
             statements=statements(c),
+            planned=bool(c.conservative.replica_counts),
             plan=plan_rows(c.conservative, c.envelope, lower=True),
             hoped=_hoped(c),
             settling=settling(told.account),
             steps=step_rows(told.history),
             failures=failures(c),
             pictures=pictures(told),
+            moves=moves(read) if sensitivity else [],
             commands=commands(told),
             started=_started(told.history),
             checked=_checked(told),

@@ -48,7 +48,7 @@ class _Pictures:
         self._count += 1
         identity = f"figure-{self._count}"
         drawn = styled(sized(chart, height, "container"), PAGE, background=False)
-        drawn = drawn.properties(autosize={"type": "fit-x", "contains": "padding"})
+        drawn.autosize = {"type": "fit-x", "contains": "padding"}
         return Picture(identity, heading, data_block(identity, drawn), height)
 
 
