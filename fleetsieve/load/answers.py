@@ -15,12 +15,15 @@ import numpy as np
 
 from fleetsieve.files.records import RequestRow
 from fleetsieve.load import doubts
-from fleetsieve.load.protocol import Ending, Sent
+from fleetsieve.load.protocol import Ending, Heard, Sent
 from fleetsieve.load.schedule import Schedule
 
 NO_RECORD = "no record of the request"
 NO_COUNT = "the answer ended without a token count: an error in the stream, or a server that reports no usage"
 CUT = "fewer tokens than asked for"
+
+CUT_WITHIN_S = 2.0
+"""Requests that were sent so long after the last one with a record may have been answered as the sending was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,21 @@ def sent_of(
         tuple(told),
         MappingProxyType(dict(failures.most_common())),
         exit.last_lines,
+        _heard(schedule, answers),
     )
+
+
+def _heard(schedule: Schedule, answers: Answers) -> Heard:
+    good = [answer for i, answer in answers.items() if judged(answer, int(schedule.output_tokens[i]))[0] == "ok"]
+    if schedule.due_s is None:
+        unheard = schedule.concurrency or 0
+    else:
+        until_s = max((float(schedule.due_s[i]) for i in answers), default=-schedule.warmup_s) + CUT_WITHIN_S
+        unheard = int(np.count_nonzero(schedule.due_s <= until_s)) - len(answers)
+    ttft_s = [answer.ttft_s for answer in good if answer.ttft_s is not None]
+    e2e_s = [answer.e2e_s for answer in good if answer.e2e_s is not None]
+    mean_ttft_s, mean_e2e_s = (float(np.mean(values)) if values else None for values in (ttft_s, e2e_s))
+    return Heard(len(good), mean_ttft_s, mean_e2e_s, unheard)
 
 
 _ENDED = {

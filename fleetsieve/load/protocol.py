@@ -44,6 +44,19 @@ Watch = Callable[[Flow], bool]
 """Called about twice a second while requests are sent; True stops the sending."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """All answers of a look, those after the window too: what a server's own counters are to be held against.
+
+    `succeeded` requests were answered well, with these means; `unheard` more may have been, unrecorded, when the sending was cut.
+    """
+
+    succeeded: int = 0
+    ttft_mean_s: float | None = None
+    e2e_mean_s: float | None = None
+    unheard: int = 0
+
+
 @dataclass(frozen=True)
 class Sent:
     """What came of a schedule.
@@ -70,6 +83,7 @@ class Sent:
     doubts: tuple[str, ...] = ()
     failures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     last_lines: tuple[str, ...] = ()
+    heard: Heard = Heard()
 
     @property
     def as_asked(self) -> bool:

@@ -30,6 +30,9 @@ from fleetsieve.records import Floats
 LEAST_TOKEN_S = 0.002
 """No server is expected to answer faster than this per output token: it bounds the requests that a closed loop may need."""
 
+FEW_REQUESTS = 2_000
+"""So many are always made: they cost a second, and a mock server may be faster than any real one."""
+
 _ARRIVALS, _PROMPTS = 0, 1
 
 
@@ -101,8 +104,8 @@ class Schedule:
 
     `due_s` has a moment per request, negative in the warm-up and from `window_s` on in the cool-down; None in a closed loop,
     which sends as many of the requests as it needs. `token_ids` are the first id of prompts and the one after the last. In a
-    closed loop the window lasts until `min_requests` have been sent in it too, at most `max_window_s`. `origin` says where
-    the requests come from.
+    closed loop the window lasts until `min_requests` have been sent in it too, at most `max_window_s`; `sized` says that all of
+    its requests are meant to be sent. `origin` says where the requests come from.
     """
 
     due_s: Floats | None
@@ -116,6 +119,7 @@ class Schedule:
     min_requests: int | None = None
     max_window_s: float | None = None
     origin: str = ""
+    sized: bool = False
 
     def __len__(self) -> int:
         return len(self.input_tokens)
@@ -197,17 +201,30 @@ def closed_loop(
     if most_requests is None:
         fastest_s = _mean_output(source) * LEAST_TOKEN_S
         longest_s = warmup_s + max(window_s, max_window_s or 0.0)
-        most_requests = concurrency * (3 + math.ceil(longest_s / fastest_s))
+        made = max(FEW_REQUESTS, concurrency * (3 + math.ceil(longest_s / fastest_s)))
+    else:
+        made = most_requests
     if isinstance(source, Shape):
-        inputs, outputs = source.draw(rng, most_requests)
+        inputs, outputs = source.draw(rng, made)
         origin = str(source)
     else:
         rows = _Rows(source, int(rng.integers(len(source))))
-        rows.take(most_requests)
+        rows.take(made)
         inputs, outputs = source.input_tokens[rows.taken], source.output_tokens[rows.taken]
         origin = f"{rows.text()}, arrivals not used"
     return Schedule(
-        None, inputs, outputs, warmup_s, window_s, seed, token_ids, concurrency, min_requests, max_window_s, origin
+        None,
+        inputs,
+        outputs,
+        warmup_s,
+        window_s,
+        seed,
+        token_ids,
+        concurrency,
+        min_requests,
+        max_window_s,
+        origin,
+        most_requests is not None,
     )
 
 

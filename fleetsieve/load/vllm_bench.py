@@ -1,8 +1,9 @@
 """`vllm bench serve` as the load generator: for cross-checks, and where AIPerf is not at hand.
 
 It draws the prompts itself, of the lengths and from the ids of the schedule: its tokenizer is one that knows these ids and no
-others. It writes its records at the end, so a run that is ended at its deadline leaves none, and has no time-out of a request. A
-closed loop sends all of its requests: give `most_requests`. Verified with vLLM 0.32.0.
+others. It writes its records at the end, so a run that is ended at its deadline leaves none, and it has no time-out of a
+request. It sends all that it is given: the cool-down is cut short, and a closed loop needs a number of requests. Verified with
+vLLM 0.32.0.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 
+import numpy as np
+
+from fleetsieve.errors import UsageError
 from fleetsieve.load.answers import Answer, Exit, sent_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
 from fleetsieve.load.process import last_lines, run_watched
@@ -30,11 +34,15 @@ _ONE_CHUNK = 10**9
 
 @dataclass(frozen=True, slots=True)
 class VllmBench:
-    """Sends with `command` bench serve; `arguments` are added. A p99 send-time error above `send_error_limit_s` is told."""
+    """Sends with `command` bench serve, at most `cooldown_s` of a schedule's cool-down; `arguments` are added.
+
+    A p99 send-time error above `send_error_limit_s` is told.
+    """
 
     command: tuple[str, ...] = ("vllm",)
     arguments: tuple[str, ...] = ()
     send_error_limit_s: float = SEND_ERROR_LIMIT_S
+    cooldown_s: float = 5.0
 
     @property
     def name(self) -> str:
@@ -45,14 +53,21 @@ class VllmBench:
         self, schedule: Schedule, url: str, model: str, folder: Path, deadline_s: float, watch: Watch | None = None
     ) -> Sent:
         """Send a schedule, as the protocol says."""
+        if schedule.due_s is None and not schedule.sized:
+            raise UsageError(
+                "vllm bench cannot end a closed loop in time", "use aiperf, or say how many requests the loop has"
+            )
         folder = folder.resolve()
         tokenizer, rows, log = folder / "tokenizer", folder / "trace.jsonl", folder / LOG
         tokenizer.mkdir(parents=True, exist_ok=True)
         _write_tokenizer(tokenizer, schedule.token_ids)
+        count = len(schedule)
+        if schedule.due_s is not None:
+            count = int(np.searchsorted(schedule.due_s, schedule.window_s + self.cooldown_s))
         with rows.open("w") as file:
-            file.writelines(trace_rows(schedule))
+            file.writelines(trace_rows(schedule, count))
         ended = run_watched(
-            self._arguments(schedule, url, model, folder),
+            self._arguments(schedule, count, url, model, folder),
             log=log,
             environment=os.environ | {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"},
             deadline_s=deadline_s,
@@ -67,23 +82,23 @@ class VllmBench:
         exit = Exit(ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log))
         return sent_of(schedule, answers, exit, self.send_error_limit_s)
 
-    def _arguments(self, schedule: Schedule, url: str, model: str, folder: Path) -> list[str]:
+    def _arguments(self, schedule: Schedule, count: int, url: str, model: str, folder: Path) -> list[str]:
         pace = [] if schedule.concurrency is None else ["--max-concurrency", str(schedule.concurrency)]
         return [
             *self.command, "bench", "serve", "--backend", "openai", "--base-url", url, "--model", model,
             "--tokenizer", str(folder / "tokenizer"), "--dataset-name", "timed_trace",
             "--dataset-path", str(folder / "trace.jsonl"), "--timed-trace-sec-multiplier", "0.001",
-            "--timed-trace-chunk-hash-size", str(_ONE_CHUNK), "--num-prompts", str(len(schedule)), "--temperature", "0",
+            "--timed-trace-chunk-hash-size", str(_ONE_CHUNK), "--num-prompts", str(count), "--temperature", "0",
             "--percentile-metrics", "ttft,e2el", "--metric-percentiles", "50,99", "--save-result", "--save-detailed",
             "--result-dir", str(folder), "--result-filename", RESULT, "--disable-tqdm", *pace, *self.arguments,
         ]  # fmt: skip
 
 
-def trace_rows(schedule: Schedule) -> Iterator[str]:
-    """The lines of the trace: moment in milliseconds, lengths, and a hash that no other look has."""
+def trace_rows(schedule: Schedule, count: int) -> Iterator[str]:
+    """The lines of the trace, of the first `count` requests: moment in milliseconds, lengths, and a hash that no other look has."""
     due_s = repeat(0.0) if schedule.due_s is None else (schedule.due_s + schedule.warmup_s).tolist()
     lengths = zip(schedule.input_tokens.tolist(), schedule.output_tokens.tolist(), strict=True)
-    for i, (moment_s, (inputs, outputs)) in enumerate(zip(due_s, lengths, strict=False)):
+    for i, (moment_s, (inputs, outputs)) in enumerate(islice(zip(due_s, lengths, strict=False), count)):
         row = {"timestamp": round(1e3 * moment_s, 3), "input_length": inputs, "output_length": outputs}
         yield json.dumps(row | {"hash_ids": [f"{schedule.seed}-{i}"]}) + "\n"
 
