@@ -129,12 +129,12 @@ def start_failure(
     return Failure(Status.CRASHED, _ended(exit_code, "before it was ready"), True, kept)
 
 
-def death(exit_code: int | None, log: Sequence[str]) -> Failure:
-    """Why a server that had been ready is gone (`exit_code`), or lives and answers no more (None)."""
+def death(exit_code: int | None, log: Sequence[str], health: int | None = None) -> Failure:
+    """Why a server that had been ready is gone (`exit_code`), or lives (None) and answers /health with the status `health`."""
     kept = tuple(log[-KEPT_LINES:])
     if found := _last(_MEMORY.pattern, log):
         return Failure(Status.OOM, _MEMORY.reason.format(line=found), True, kept)
-    what = "the server answers no more" if exit_code is None else _ended(exit_code, "while serving")
+    what = f"it answers /health with {health or 'nothing'}" if exit_code is None else _ended(exit_code, "while serving")
     return Failure(Status.CRASHED, what, True, kept)
 
 

@@ -186,7 +186,7 @@ class Server:
             status = self.endpoint.health()
             if status is None or status < 500:
                 return None
-            return death(None, self.log_lines())
+            return death(None, self.log_lines(), status)
         return death(self.stop().exit_code, self.log_lines())
 
     def log_lines(self) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ def test_a_dead_engine_behind_a_living_server_is_a_crash(start) -> None:
     ask(server)
     failure = server.failure()
     assert failure is not None
-    assert (failure.status, failure.reason) == (Status.CRASHED, "the server answers no more")
+    assert (failure.status, failure.reason) == (Status.CRASHED, "it answers /health with 503")
     assert server.alive()
 
 

@@ -147,7 +147,7 @@ def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_deaths() -> None:
     assert death(0, []).reason == "it ended with exit code 0 while serving"
-    assert death(None, ["x"]).reason == "the server answers no more"
+    assert death(None, ["x"]).reason == "it answers /health with nothing"
     assert death(-9, ["CUDA out of memory"]).status is Status.OOM
     assert death(1, []).status is Status.CRASHED
 
