@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "Tell of each cell what is known, by what, and whether it can still change the decision.",
     "certify": "Check a stored certificate again from the files alone.",
     "run": "Measure what decides, one cell at a time, until the certificate fires.",
+    "measure": "Measure cells by hand on live servers.",
     "calibrate": "Count wrong certificates under measurement noise, on a table whose truth is known.",
     "compare": "Compare policies on measured tables whose truth is known.",
     "sensitivity": "How the decision moves with an SLO threshold, the demand, epsilon or the GPUs.",

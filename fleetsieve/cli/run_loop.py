@@ -90,7 +90,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(read, probing)
     try:
-        with _terminated(probing), opened(probing, read, journal.folder, stated.seed, view) as probe:
+        with terminated(probing.live), opened(probing, read, journal.folder, stated.seed, view) as probe:
             sieve, grid_gpu_s, cells = _looped(
                 journal, read, probe, sieve_of(read, stated, probe, prior), probing, view
             )
@@ -105,13 +105,13 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
 
 
 @contextmanager
-def _terminated(probing: Probing) -> Iterator[None]:
-    """In a live run SIGTERM and SIGHUP end it as Ctrl-C does: servers must not outlive it."""
+def terminated(live: bool) -> Iterator[None]:
+    """In a `live` run SIGTERM and SIGHUP end it as Ctrl-C does: servers must not outlive it."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    signals = (signal.SIGTERM, signal.SIGHUP) if probing.live else ()
+    signals = (signal.SIGTERM, signal.SIGHUP) if live else ()
     before = {number: signal.signal(number, interrupt) for number in signals}
     try:
         yield

@@ -1,5 +1,6 @@
 """Instance folders on disk <-> the objects of `fleetsieve.instance`; every fault of all files is told at once."""
 
+from fleetsieve.files.appending import append_measurement
 from fleetsieve.files.bundled import bundled_names, resolve
 from fleetsieve.files.csv_writing import measurement_header, measurement_row
 from fleetsieve.files.folder import Folder, read_instance, read_measurements
@@ -22,6 +23,7 @@ __all__ = [
     "Folder",
     "PriorFile",
     "RequestRow",
+    "append_measurement",
     "bundled_names",
     "measurement_header",
     "measurement_row",

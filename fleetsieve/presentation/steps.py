@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from fleetsieve.instance import Measurement
+from fleetsieve.instance import Measurement, Status
 from fleetsieve.presentation.terminal import literal, say
 from fleetsieve.running import Step
 
@@ -33,3 +33,19 @@ def cost_line(rows: Sequence[Measurement], cells: int, spent_gpu_s: float, grid_
     seen = len({row.key for row in rows})
     looks = f" in {len(rows)} looks" if len(rows) > seen else ""
     return f"{seen} of {cells} cells measured{looks}, {spent_gpu_s:,.0f} of the full grid's {grid_gpu_s:,.0f} GPU-seconds{share}"
+
+
+def measured_line(row: Measurement) -> str:
+    """What one look showed: its cell, how it ended, the figures, the cost."""
+    if row.status is not Status.OK:
+        return f"{row.key}: {row.status} ({row.source})"
+    figures = {
+        "requests/s": row.throughput_rps.value,
+        "success": row.success_rate.value,
+        "ttft p99 s": row.ttft_p99_s.value,
+        "e2e p99 s": row.e2e_p99_s.value,
+        "tpot p99 s": row.tpot_p99_s.value,
+    }
+    told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items() if value is not None)
+    cost = f", {row.cost_gpu_s:,.0f} GPU-seconds" if row.cost_gpu_s is not None else ""
+    return f"{row.key} seed {row.seed}: {told}; {row.requests} requests{cost}"

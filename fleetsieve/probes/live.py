@@ -242,17 +242,8 @@ def _failed(row: Measurement, failure: Failure) -> Measurement:
 
 
 def _disagreements(sent: Sent, counted: ServerDeltas) -> list[str]:
-    """What client and server disagree on, by the requests that are in the rows: those of the warm-up and the window."""
-    good = [row for row in sent.rows if row.status == "ok"]
-    if not good:
+    """What client and server disagree on."""
+    heard = sent.heard
+    if not heard.succeeded:
         return []
-
-    def mean(values: list[float]) -> float | None:
-        return sum(values) / len(values) if values else None
-
-    means = ClientMeans(
-        len(good),
-        mean([row.ttft_s for row in good if row.ttft_s is not None]),
-        mean([row.e2e_s for row in good if row.e2e_s is not None]),
-    )
-    return compare(means, counted)
+    return compare(ClientMeans(heard.succeeded, heard.ttft_mean_s, heard.e2e_mean_s, heard.unheard), counted)

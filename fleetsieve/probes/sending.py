@@ -138,6 +138,6 @@ def too_few_requests(instance: Instance, cells: Iterable[Cell]) -> str | None:
         return None
     key = min(short, key=lambda key: (short[key], key))
     return (
-        f"a look at {key} sends {short[key]:,} requests, and {needed:,} bound its p99 at the stated confidence ({len(short)} cells have "
-        f"too few): set [measure] min_requests = {needed}, with a max_window_s that lets them be sent"
+        f"a look at {key} sends {short[key]:,} requests, and {needed:,} bound its p99 at the stated confidence "
+        f"({len(short)} cells have too few): set [measure] min_requests = {needed}, with a max_window_s that lets them be sent"
     )

@@ -1,0 +1,151 @@
+"""`fleetsieve measure DIR`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleetsieve.cli import options
+from fleetsieve.cli import probing as probings
+from fleetsieve.cli.main import emit
+from fleetsieve.errors import FleetSieveError, UsageError
+
+if TYPE_CHECKING:
+    from fleetsieve.files import Folder
+    from fleetsieve.instance import Cell, Instance, Measurement
+
+FAILED_CELLS = 4
+
+
+@click.command("measure")
+@options.folder
+@click.option("--config", type=click.Path(path_type=Path), required=True, metavar="FILE",
+              help="serve.toml: the model, its servers, and the load.")  # fmt: skip
+@click.option("--cell", "cells", multiple=True, metavar="CLASS,TP,LOAD", help="The cell to measure (repeatable).")
+@click.option("--grid", is_flag=True, help="Measure every cell, server by server: the exhaustive baseline.")
+@click.option("--repeat", type=int, default=1, metavar="N", help="Looks at each cell (default 1).")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of the prompts and arrivals (default 0).")
+@click.option("--endpoint", "endpoints", multiple=True, metavar="TP=URL",
+              help="Measure the server at URL, which somebody else runs with this TP (repeatable).")  # fmt: skip
+@options.as_json
+def command(
+    folder: str,
+    config: Path,
+    cells: tuple[str, ...],
+    grid: bool,
+    repeat: int,
+    seed: int,
+    endpoints: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Measure cells by hand on live servers; each look is a row of DIR/measurements.csv, its requests a file in DIR/records.
+
+    With --grid, looks that are there already are not made again: a grid that was interrupted goes on.
+    """
+    from fleetsieve.cli.run_loop import terminated
+    from fleetsieve.cost import server_of
+    from fleetsieve.files import append_measurement, read_instance, resolve
+    from fleetsieve.presentation.live import LiveView
+    from fleetsieve.presentation.steps import measured_line
+    from fleetsieve.presentation.terminal import messages, results, say
+
+    path = resolve(folder)
+    if path != Path(folder):
+        raise UsageError(f"{folder} is a bundled instance, which stays as it is", "copy its folder and measure there")
+    if grid == bool(cells):
+        raise UsageError("measure needs cells: --cell CLASS,TP,LOAD, or --grid for all of them")
+    if repeat < 1 or seed < 0:
+        raise UsageError(f"--repeat {repeat} and --seed {seed}", "a whole number >= 1, and one >= 0")
+    probing = probings.asked(False, probings.VLLM, config, endpoints, None)
+    assert probing is not None
+    with _held(path):
+        read = read_instance(path)
+        allowed, _ = probings.refuse_unfit(probing, read, seed)
+        chosen = list(allowed) if grid else [_cell(read.instance, text, allowed) for text in cells]
+        looks = [cell for _ in range(repeat) for cell in sorted(chosen, key=lambda c: (server_of(c), c.key))]
+        looks = sorted(_missing(looks, read) if grid else looks, key=server_of)
+        rows = list(read.measurements)
+        view = LiveView(messages(), 0.0)
+        made: list[Measurement] = []
+        with terminated(probing.live), probings.opened(probing, read, path, seed, view) as probe:
+            for number, cell in enumerate(looks, start=1):
+                row = probe.measure(cell.key, sum(r.key == cell.key for r in rows))
+                try:
+                    append_measurement(path, row, rows)
+                except OSError as fault:
+                    raise FleetSieveError(f"cannot write {path}/measurements.csv: {fault.strerror or fault}") from fault
+                rows.append(row)
+                made.append(row)
+                if not as_json:
+                    say(results(), f"{number} of {len(looks)}  {measured_line(row)}")
+    if as_json:
+        emit({"measured": [_document(row) for row in made]})
+    return FAILED_CELLS if any(row.status != "ok" for row in made) else 0
+
+
+def _missing(looks: list[Cell], read: Folder) -> list[Cell]:
+    """The looks that are not among the rows."""
+    left = [row.key for row in read.measurements]
+    waiting = []
+    for cell in looks:
+        if cell.key in left:
+            left.remove(cell.key)
+        else:
+            waiting.append(cell)
+    return waiting
+
+
+def _cell(instance: Instance, text: str, allowed: tuple[Cell, ...]) -> Cell:
+    """The cell that `CLASS,TP,LOAD` names; the last two commas separate, so a class name may hold some."""
+    name, tp, load = (["", "", "", *text.rsplit(",", 2)])[-3:]
+    found = [
+        cell for cell in instance.cells if (cell.key.class_name, str(cell.key.tp), cell.key.load) == (name, tp, load)
+    ]
+    if not found:
+        known = ", ".join(f"{c.key.class_name},{c.key.tp},{c.key.load}" for c in instance.cells[:3])
+        raise UsageError(f"--cell {text!r} is no cell of {instance.name}", f"written as CLASS,TP,LOAD: {known}, ...")
+    if found[0] not in allowed:
+        raise UsageError(
+            f"--cell {text!r} cannot be measured here", "fleetsieve run DIR --probe vllm --dry-run says why"
+        )
+    return found[0]
+
+
+def _document(row: Measurement) -> dict[str, Any]:
+    return {
+        "class": row.key.class_name,
+        "tp": row.key.tp,
+        "load": row.key.load,
+        "seed": row.seed,
+        "status": str(row.status),
+        "throughput_rps": row.throughput_rps.value,
+        "success_rate": row.success_rate.value,
+        "requests": row.requests,
+        "ttft_p99_s": row.ttft_p99_s.value,
+        "e2e_p99_s": row.e2e_p99_s.value,
+        "tpot_p99_s": row.tpot_p99_s.value,
+        "window_s": row.window_s,
+        "cost_gpu_s": row.cost_gpu_s,
+        "source": row.source,
+    }
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold an instance folder, so that no two commands measure into it at once."""
+    import fcntl
+
+    try:
+        file = (folder / "instance.toml").open("rb")
+    except OSError as fault:
+        raise UsageError(f"cannot read {folder}/instance.toml: {fault.strerror or fault}") from fault
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as fault:
+            raise UsageError(f"another process is measuring into {folder}", "wait for it to end, or stop it") from fault
+        yield
