@@ -29,6 +29,10 @@ from fleetsieve.load.protocol import Ending, Flow, LoadGenerator
 from fleetsieve.load.schedule import Shape, Tokens, closed_loop, open_loop
 from fleetsieve.load.traces import Trace
 from fleetsieve.load.vllm_bench import VllmBench
+from fleetsieve.serving.config import read_serve_config
+from fleetsieve.serving.metrics import deltas
+from fleetsieve.serving.register import Register
+from fleetsieve.serving.server import Server as RealServer
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
 IDS = (100, 1000)
@@ -221,3 +225,41 @@ def test_sending_stops_when_the_watcher_says_so(aiperf, tmp_path):
     assert time.monotonic() - start < 40.0
     assert sent.ending is Ending.STOPPED
     assert 20 <= Counter(row.status for row in sent.rows)["ok"] < 500
+
+
+@pytest.fixture(scope="module")
+def real_server(serve_toml, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    folder = tmp_path_factory.mktemp("vllm")
+    config = read_serve_config(serve_toml(folder))
+    started = RealServer.start(config, 1, (), free_port(), folder / "server.log", Register(folder))
+    try:
+        failure = started.wait_ready()
+        assert failure is None, "\n".join([str(failure), *failure.last_lines])
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.mark.parametrize("kind", ["open", "closed"])
+def test_a_real_vllm_agrees_on_every_request(aiperf, real_server, tmp_path, kind):
+    shape, told = Shape(Tokens(30, 90), Tokens(6, 20)), {"warmup_s": 2.0, "window_s": 6.0, "token_ids": IDS}
+    loops = {
+        "open": lambda: open_loop(shape, 4.0, cooldown_s=3.0, seed=21, **told),
+        "closed": lambda: closed_loop(shape, 3, seed=22, **told),
+    }
+    schedule = loops[kind]()
+    patient = AIPerf(aiperf.command, request_timeout_s=60.0, send_error_limit_s=BUSY_S)
+    before = real_server.scrape()
+    sent = patient.send(schedule, f"http://127.0.0.1:{real_server.port}", "tiny", tmp_path / "load", 120.0)
+    counted = deltas(before, real_server.scrape())
+    assert {row.status for row in sent.rows} == {"ok"}, sent.failures
+    assert [row.input_tokens for row in sent.rows] == schedule.input_tokens[: len(sent.rows)].tolist()
+    assert [row.output_tokens for row in sent.rows] == schedule.output_tokens[: len(sent.rows)].tolist()
+    assert counted.prefix_hit_share == 0.0
+    assert counted.preemptions == 0
+    row = measured(Measurement(CellKey("chat", 1, "x")), sent)
+    assert row.status is Status.OK
+    if kind == "open":
+        assert row.requests == 24
+    else:
+        assert sent.in_flight == pytest.approx(3.0, rel=0.25)
