@@ -62,7 +62,7 @@ def serve_toml(vllm: Path, tiny_model: Path) -> Callable[[Path], Path]:
             f'command = ["{vllm}", "serve"]',
             f"arguments = [{quoted}]",
             'environment = { VLLM_CPU_KVCACHE_SPACE = "1", HF_HUB_OFFLINE = "1" }',
-            "ready_s = 240",
+            "ready_s = 600",
             *(f'[serve.tp.{tp}]\nenvironment = {{ VLLM_CPU_OMP_THREADS_BIND = "{b}" }}' for tp, b in bind.items()),
         ]
         path = folder / "serve.toml"
