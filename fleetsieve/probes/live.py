@@ -34,7 +34,10 @@ GENERATOR_START_S = 60.0
 """How long a load generator may take to send its first request and to write its last record."""
 
 ASK_EVERY_S = 5.0
-"""How often the server is asked for the requests in flight, for whoever watches."""
+"""How often the server is asked whether it is well, and for the requests in flight."""
+
+HOPELESS_AFTER = 50
+"""Requests that may fail, with none that succeeds, before the rest is not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +188,19 @@ class Live:
         deadline_s = self._sending.run_deadline_s or longest_s + self._sending.request_timeout_s + GENERATOR_START_S
         files = self._run / LOAD / record_name(cell.key, row.seed).removesuffix(".csv.gz")
 
-        asked_s, in_flight = 0.0, None
+        shutil.rmtree(files, ignore_errors=True)  # of a look that a kill cut short: its records are not of this one
+        asked_s, in_flight, ill = 0.0, None, False
 
         def watch(flow: Flow) -> bool:
-            nonlocal asked_s, in_flight
+            nonlocal asked_s, in_flight, ill
             if flow.elapsed_s - asked_s >= ASK_EVERY_S:
                 asked_s = flow.elapsed_s
+                ill = (replica.endpoint.health() or 0) >= 500
                 told = replica.scrape()
                 in_flight = sum(number for number, _ in told.in_flight) if told is not None and told.in_flight else None
             self._tell(Phase(cell.key, "load", flow.elapsed_s, longest_s, flow, in_flight))
-            return self._cancelled.is_set() or not replica.alive()
+            hopeless = flow.ended >= HOPELESS_AFTER and not flow.succeeded
+            return hopeless or ill or self._cancelled.is_set() or not replica.alive()
 
         before = replica.scrape()
         with self._loading(cell.key) as load:

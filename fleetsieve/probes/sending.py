@@ -108,6 +108,8 @@ def _unmeasurable(cell: Cell, config: ServeConfig, served: frozenset[int]) -> st
         return f"class {cell.key.class_name}: a load without a number cannot be sent"
     if cell.load_kind is LoadKind.CONCURRENCY and cell.offered != round(cell.offered):
         return f"class {cell.key.class_name}: a concurrency must be a whole number"
+    if cell.load_kind is LoadKind.CONCURRENCY and config.load.generator == "vllm-bench":
+        return "vllm-bench cannot hold a concurrency for a given time (aiperf can)"
     if served:
         return "" if cell.key.tp in served else f"no --endpoint has TP {cell.key.tp}"
     try:
