@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from variants import REGIMES, Variant, variants
 
+from fleetsieve.certificate import Verdict
 from fleetsieve.presentation.progress import progress
 from fleetsieve.studies.compare import Case, Results, Store, compare
 from fleetsieve.studies.comparison import Summary, interval95, mean_of, saving, summarise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from fleetsieve.cli import options
@@ -10,13 +12,23 @@ from fleetsieve.errors import SolverMissing
 
 
 @click.command("doctor")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE",
+              help="serve.toml of a live run: examine also whether this machine can measure.")  # fmt: skip
+@click.option("--no-start", is_flag=True, help="Start no server: do not try whether the model loads.")
 @options.as_json
-def command(as_json: bool) -> int:
+def command(config: Path | None, no_start: bool, as_json: bool) -> int:
     """Examine whether this machine can solve: versions, the solver's self-test, its threads. Exits with 3 when it cannot."""
-    from fleetsieve.doctor import examine
+    from fleetsieve.doctor import examine, examine_live
+    from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, say
 
     checks = examine()
+    if config is not None:
+        from fleetsieve.serving.config import read_serve_config
+
+        stated = read_serve_config(config)
+        with working("the server and the load generator are tried"):
+            checks += examine_live(stated, start=not no_start)
     healthy = all(check.ok for check in checks)
     if as_json:
         told = [{"name": c.name, "ok": c.ok, "detail": c.detail, "hint": c.hint or None} for c in checks]

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from importlib import metadata
 
+from fleetsieve.doctor.check import Check
 from fleetsieve.errors import SolverMissing
 
 OLDEST_PYTHON = (3, 11)
 OLDEST = {"pyomo": (6, 10), "highspy": (1, 15), "numpy": (2, 0), "pandas": (2, 2)}
 """The oldest version of each package that is known to work; highspy 1.14.0 returns wrong optima marked optimal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing examined: whether it is as it must be, what was found, and what to do where it is not."""
-
-    name: str
-    ok: bool
-    detail: str
-    hint: str = ""
 
 
 def examine() -> list[Check]:

@@ -1,0 +1,15 @@
+"""What an examination gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing examined: whether it is as it must be, what was found, and what to do where it is not."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""

@@ -1,0 +1,125 @@
+"""Whether this machine can measure: the server's command, GPUs, ports, disk, the load generator, and the model itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from fleetsieve.doctor.check import Check
+from fleetsieve.errors import FleetSieveError
+from fleetsieve.serving.command import environment_of
+from fleetsieve.serving.config import ServeConfig
+from fleetsieve.serving.gpus import occupied, read_memory, refuse_same
+from fleetsieve.serving.locks import Locks
+from fleetsieve.serving.register import Register
+from fleetsieve.serving.server import Server
+
+LEAST_FREE_BYTES = 5 << 30
+"""Disk that a run may need: records, logs, and what the load generator writes meanwhile."""
+
+VERSION_S = 120.0
+FREE_SHARE = 0.9
+
+
+def examine_live(config: ServeConfig, *, start: bool) -> list[Check]:
+    """Examine what serve.toml needs; with `start` one server of TP 1 is started, found ready and stopped."""
+    checks = [_command(config), _generator(config), _gpus(config), _ports(config), _disk()]
+    if start:
+        ready = all(check.ok for check in checks)
+        checks.append(_model(config) if ready else Check("model", False, "not tried", "mend what is above first"))
+    return checks
+
+
+def _found(command: tuple[str, ...], config: ServeConfig) -> str | None:
+    return shutil.which(command[0], path=environment_of(config, 1, ()).get("PATH"))
+
+
+def _command(config: ServeConfig) -> Check:
+    path = _found(config.command, config)
+    if path is None:
+        return Check(
+            "server",
+            False,
+            f"there is no command {config.command[0]!r}",
+            "give it with its path: [serve] command = [...]",
+        )
+    if Path(path).name != "vllm":
+        return Check("server", True, path)
+    return _versioned("server", path)
+
+
+def _versioned(name: str, path: str) -> Check:
+    """What a program says its version is: it loads its libraries for that, so a broken installation is seen."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return Check(name, False, f"{path} --version: {fault}", "run it by hand and see")
+    said = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:] or ["it says nothing"]
+    return Check(
+        name, done.returncode == 0, f"{path}, {said[0][:120]}", "" if done.returncode == 0 else "run it by hand and see"
+    )
+
+
+def _generator(config: ServeConfig) -> Check:
+    command = config.load.command or ((config.load.generator,) if config.load.generator == "aiperf" else ("vllm",))
+    path = shutil.which(command[0])
+    if path is None:
+        hint = "pip install aiperf==0.13.0 in an environment of its own, and [load] command = [its path]"
+        return Check("load generator", False, f"there is no command {command[0]!r}", hint)
+    return (
+        Check("load generator", True, path)
+        if Path(path).name not in ("aiperf", "vllm")
+        else _versioned("load generator", path)
+    )
+
+
+def _gpus(config: ServeConfig) -> Check:
+    if not config.gpus:
+        return Check("GPUs", True, "none named: the engine chooses")
+    try:
+        memory = read_memory(config.gpus)
+        if memory is None:
+            hint = "pip install nvidia-ml-py, on a machine with NVIDIA's driver"
+            return Check(
+                "GPUs", True, f"{', '.join(config.gpus)}; NVML is not there, so their memory is not checked", hint
+            )
+        refuse_same(memory)
+    except FleetSieveError as fault:
+        return Check("GPUs", False, fault.message, fault.hint or "")
+    short = occupied(memory, FREE_SHARE)
+    told = ", ".join(
+        f"{gpu}: {one.free_bytes / 2**30:.0f} of {one.total_bytes / 2**30:.0f} GiB free" for gpu, one in memory.items()
+    )
+    return Check("GPUs", not short, "; ".join(short) or told, "end what uses them" if short else "")
+
+
+def _ports(config: ServeConfig) -> Check:
+    try:
+        with tempfile.TemporaryDirectory() as run, Locks(Path(run)) as locks:
+            return Check("ports", True, f"{config.host}:{locks.free_port(config.host, config.ports)} is free")
+    except FleetSieveError as fault:
+        return Check("ports", False, fault.message, fault.hint or "")
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(Path.cwd()).free
+    ok = free >= LEAST_FREE_BYTES
+    return Check(
+        "disk", ok, f"{free / 2**30:.0f} GiB free here", "" if ok else "records and logs may need some GiB: make room"
+    )
+
+
+def _model(config: ServeConfig) -> Check:
+    try:
+        with tempfile.TemporaryDirectory() as run, Locks(Path(run)) as locks:
+            locks.hold_gpus(config.gpus)
+            port = locks.free_port(config.host, config.ports)
+            with Server.start(config, 1, config.gpus[:1], port, Path(run) / "log", Register(Path(run))) as server:
+                failure = server.wait_ready()
+                if failure is not None:
+                    return Check("model", False, str(failure), "\n".join(failure.last_lines[-5:]))
+                return Check("model", True, f"{config.model} is served after {server.ready_s:.0f} s with TP 1")
+    except FleetSieveError as fault:
+        return Check("model", False, fault.message, fault.hint or "")
