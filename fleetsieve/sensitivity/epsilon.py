@@ -12,6 +12,7 @@ from itertools import pairwise
 from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.envelope import Envelope
+from fleetsieve.frontier import Frontier, problem_curves
 from fleetsieve.sensitivity.stretches import Decide
 
 
@@ -30,7 +31,9 @@ def epsilon_breaks(envelope: Envelope, lo: float, hi: float, decide: Decide) -> 
 
 
 def _fulfilments(problem: FleetProblem) -> set[float]:
-    """Every fulfilment below 1 that some number of replicas of one configuration gives."""
+    """Every fulfilment that a plan may give a class: those of its curve, or where placement matters of any number of replicas."""
+    if Frontier.accepts(problem):
+        return {r for c in problem_curves(problem) for r in c.fulfilment.tolist()}
     found = {0.0}
     for c in problem.classes:
         for q in problem.configurations_of[c.name] if c.demand_rps > 0.0 else ():
