@@ -132,7 +132,7 @@ def sent_of(
     for one in found:
         answers.setdefault(one.request, one)
     window = window_of(schedule, answers) or _unseen_window(schedule, answers)
-    told = [] if exit.ending is Ending.DONE else [_ENDED[exit.ending]]
+    told = [] if exit.ending is Ending.DONE else [_ended(exit)]
     if schedule.due_s is None:
         window, ran_out = _until_it_ran_out(window, schedule, answers, exit)
         told += ran_out
@@ -195,6 +195,14 @@ _ENDED = {
     Ending.STOPPED: "the load generator was stopped",
     Ending.FAILED: "the load generator failed",
 }
+
+
+def _ended(exit: Exit) -> str:
+    """How the program ended, where it was not as it should be; of one that failed with its last words."""
+    if exit.ending is not Ending.FAILED:
+        return _ENDED[exit.ending]
+    words = f": {exit.last_lines[-1].strip()[:200]}" if exit.last_lines else ""
+    return f"{_ENDED[exit.ending]} (exit code {exit.exit_code}){words}"
 
 
 def _unseen_window(schedule: Schedule, answers: Answers) -> Window:

@@ -225,6 +225,8 @@ class Live:
         else:
             reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sent.failures.items())[:3])
             row = replace(row, source="; ".join(filter(None, [how, reasons and f"failed requests: {reasons}"])))
+        if row.status is Status.TIMEOUT:
+            self._replicas.drop(replica)  # it may be stuck with these requests: whoever is next gets another
         if told:
             row = replace(row, source=f"{row.source}; doubtful: {'; '.join(told)}")
         elif row.status is Status.OK:

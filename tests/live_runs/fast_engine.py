@@ -1,0 +1,146 @@
+"""A load generator in AIPerf's place: takes its command line, reads its payload file, writes its records, starts at once.
+
+    python -S fast_engine.py profile --url URL --input-file FILE --artifact-dir FOLDER [--fixed-schedule | --concurrency N] ...
+
+AIPerf takes ten seconds to start, and what these tests look at is everything around it. Requests are sent with asyncio alone, and
+what becomes of them is written as AIPerf 0.13 writes it (tests/load/test_generator_files.py has lines of its own).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("what", choices=["profile"])
+    parser.add_argument("--clock-step-s", type=float, default=0.0, help="the wall clock jumps so far after 20 requests")
+    for name in ("model", "url", "input-file", "artifact-dir"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--fixed-schedule", action="store_true")
+    parser.add_argument("--concurrency", type=int)
+    parser.add_argument("--request-count", type=int)
+    parser.add_argument("--request-timeout-seconds", type=float, default=60.0)
+    return parser.parse_known_args()[0]
+
+
+class Clock:
+    """The wall clock of this program, which may step as NTP makes clocks step."""
+
+    step_s, requests = 0.0, 0
+
+
+def now_ns() -> int:
+    """Now, in nanoseconds since 1970."""
+    return time.time_ns() + (round(Clock.step_s * 1e9) if Clock.requests > 20 else 0)
+
+
+class Faulty(Exception):
+    """An answer that is an error, as AIPerf describes one."""
+
+    def __init__(self, kind: str, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.told: dict[str, Any] = {"type": kind, "message": message} | ({} if code is None else {"code": code})
+
+
+class Answer:
+    """What came back so far of one request."""
+
+    def __init__(self) -> None:
+        self.first_ns: int | None = None
+        self.usage: dict[str, int] | None = None
+
+    async def read(self, where: Any, body: bytes) -> None:
+        """Send `body` as a streamed completion and read its events."""
+        reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        try:
+            head = f"POST /v1/completions HTTP/1.1\r\nhost: {where.netloc}\r\ncontent-type: application/json\r\n"
+            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            status = int((await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1])
+            if status != 200:
+                raise Faulty("HTTPError", f"status {status}", status)
+            while size := int((await reader.readuntil(b"\r\n")).strip(), 16):
+                self.event((await reader.readexactly(size + 2)).strip().removeprefix(b"data: "))
+        except (ConnectionError, asyncio.IncompleteReadError) as fault:
+            raise Faulty("ServerDisconnectedError", "the connection closed") from fault
+        finally:
+            writer.close()
+
+    def event(self, data: bytes) -> None:
+        """One event of the stream."""
+        if data == b"[DONE]":
+            return
+        told = json.loads(data)
+        if told.get("choices") and self.first_ns is None:
+            self.first_ns = now_ns()
+        self.usage = told.get("usage") or self.usage
+
+
+async def send(row: dict[str, Any], url: str, timeout_s: float, out: Any) -> None:
+    """One request, and its record."""
+    Clock.requests += 1
+    answer, error = Answer(), None
+    body = json.dumps(row["payload"]).encode()
+    began_ns, began_s = now_ns(), time.monotonic()
+    try:
+        await asyncio.wait_for(answer.read(urlsplit(url), body), timeout_s)
+    except asyncio.TimeoutError:
+        error = {"type": "TimeoutError", "message": "TimeoutError()"}
+    except OSError as fault:
+        error = {"type": type(fault).__name__, "message": str(fault)}
+    except Faulty as fault:
+        error = fault.told
+    took_ns = round((time.monotonic() - began_s) * 1e9)
+    record: dict[str, Any] = {
+        "metadata": {
+            "conversation_id": row["session_id"],
+            "request_start_ns": began_ns,
+            "request_end_ns": began_ns + took_ns,
+            "was_cancelled": False,
+        },
+        "metrics": {},
+    }
+    if error is not None:
+        record["error"] = error
+    else:
+        record["metrics"]["request_latency"] = {"value": took_ns / 1e6}
+        if answer.first_ns is not None:
+            record["metrics"]["time_to_first_token"] = {"value": (answer.first_ns - began_ns) / 1e6}
+        if answer.usage is not None:
+            record["metrics"]["usage_prompt_tokens"] = {"value": answer.usage["prompt_tokens"]}
+            record["metrics"]["usage_completion_tokens"] = {"value": answer.usage["completion_tokens"]}
+    print(json.dumps(record), file=out, flush=True)
+
+
+async def in_turn(rows: Iterator[dict[str, Any]], url: str, timeout_s: float, out: Any) -> None:
+    """One of the places of a closed loop."""
+    for row in rows:
+        await send(row, url, timeout_s, out)
+
+
+async def main() -> None:
+    asked = options()
+    Clock.step_s = asked.clock_step_s
+    rows = [json.loads(line) for line in Path(asked.input_file).read_text().splitlines()]
+    with (Path(asked.artifact_dir) / "profile_export.jsonl").open("a") as out:
+        common = (asked.url, asked.request_timeout_seconds, out)
+        if asked.fixed_schedule:
+            began_s, sending = time.monotonic(), []
+            for row in rows:
+                await asyncio.sleep(max(0.0, began_s + row["timestamp"] / 1e3 - time.monotonic()))
+                sending.append(asyncio.create_task(send(row, *common)))
+            await asyncio.gather(*sending)
+        else:
+            left = iter(rows[: asked.request_count])
+            await asyncio.gather(*(in_turn(left, *common) for _ in range(asked.concurrency)))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

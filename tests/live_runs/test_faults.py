@@ -1,0 +1,173 @@
+"""Whole runs on servers that fail: what each fault is recorded as, that the loop goes on, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from live_runs.instances import HOSTILE, PYTHON, events, rows, started
+
+from fleetsieve.serving.processes import identity_of
+
+CHAT = ("chat,1,r40,rate,40,1",)
+
+
+def ran(cli, live, tmp_path, code=4):
+    """The rows of a run in this process that ends with `code`."""
+    said = cli(*live.arguments(tmp_path / "run", "--json"))
+    assert (said.code, bool(said.document["verdict"])) == (code, True), said.err
+    return rows(tmp_path / "run")
+
+
+def told(row):
+    return row["tp"], row["status"]
+
+
+def test_a_tp_that_cannot_start_is_closed_and_the_loop_goes_on(cli, live, tmp_path) -> None:
+    no_flag = live(per_tp={1: ["--no-such-flag"]})
+    first, second = sorted(ran(cli, no_flag, tmp_path), key=lambda row: row["tp"])
+    assert [told(first), told(second)] == [("1", "failed_start"), ("2", "ok")]
+    assert "an argument is refused" in first["source"]
+    assert "--no-such-flag" in first["source"]
+    assert float(first["cost_gpu_s"]) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("faults", "status", "source", "looks"),
+    [
+        (["--exit-code", "1", "--log-text", "torch.OutOfMemoryError: CUDA out of memory"], "oom", "out of memory", 2),
+        (["--wrong-model", "other"], "failed_start", "the server names other, not ", 1),
+        (["--listen-on", "0.0.0.0"], "failed_start", "open to others", 1),
+    ],
+    ids=["memory", "wrong-model", "open-to-others"],
+)
+def test_a_start_that_fails(cli, live, tmp_path, faults, status, source, looks) -> None:
+    found = ran(cli, live(faults=faults, cells=CHAT), tmp_path)
+    assert [row["status"] for row in found] == [status] * looks
+    assert all(source in row["source"] for row in found)
+
+
+def test_a_server_that_is_never_ready(cli, live, tmp_path) -> None:
+    never = live(faults=["--never-ready"], cells=CHAT)
+    text = never.config.read_text().replace("ready_s = 10", "ready_s = 1")
+    never.config.write_text(text)
+    began_s = time.monotonic()
+    found = ran(cli, never, tmp_path)
+    assert [row["status"] for row in found] == ["timeout", "timeout"]
+    assert "not ready after 1 s" in found[0]["source"]
+    assert time.monotonic() - began_s < 30.0
+
+
+@pytest.mark.parametrize(
+    ("faults", "status", "success", "source"),
+    [
+        (["--error-every", "4"], "ok", (0.6, 0.85), "an error in the stream"),
+        (["--reject-every", "4"], "ok", (0.6, 0.85), "503"),
+        (["--cut-every", "4"], "ok", (0.6, 0.85), "closed"),
+        (["--short-every", "4"], "ok", (0.6, 0.85), "fewer tokens than asked for"),
+        (["--stall-every", "4"], "ok", (0.6, 0.85), "TimeoutError"),
+        (["--reject-every", "1"], "rejected", (0.0, 0.0), "503"),
+        (["--stall-every", "1"], "timeout", (0.0, 0.0), "TimeoutError"),
+        (["--false-metrics", "--ttft-s", "0.3"], "ok", (1.0, 1.0), "doubtful: mean time to first token"),
+        (["--no-metrics"], "ok", (1.0, 1.0), ""),
+    ],
+    ids=lambda value: value[0].strip("-") + (f"-{value[1]}" if value[1:] else "") if isinstance(value, list) else "",
+)
+def test_faults_of_requests(cli, live, tmp_path, faults, status, success, source) -> None:
+    found = ran(cli, live(faults=faults, cells=CHAT), tmp_path, code=0 if status == "ok" else 4)
+    first = found[0]
+    assert first["status"] == status
+    assert success[0] <= float(first["success_rate"]) <= success[1]
+    assert source in first["source"]
+    assert 38 <= int(first["requests"]) <= 42  # whether one at an edge is in the window depends on when it was sent
+
+
+def test_out_of_memory_under_load(cli, live, tmp_path) -> None:
+    dies = ["--log-text", "torch.OutOfMemoryError: CUDA out of memory", "--die-after", "30", "--die-code", "1"]
+    found = ran(cli, live(per_tp={1: dies}), tmp_path)
+    by_tp = {tp: [row for row in found if row["tp"] == tp] for tp in ("1", "2")}
+    assert {row["status"] for row in by_tp["1"]} == {"oom"}
+    assert "out of memory" in by_tp["1"][0]["source"]
+    assert by_tp["2"][0]["status"] == "ok"
+
+
+def test_a_server_that_dies_under_load_is_noticed_at_once(cli, live, tmp_path) -> None:
+    """The window has a minute to go: the look ends with the server, and the retry has a server of its own."""
+    dies = live(faults=["--die-after", "20"], cells=CHAT, window_s=60.0)
+    began_s = time.monotonic()
+    found = ran(cli, dies, tmp_path)
+    assert [row["status"] for row in found] == ["crashed", "crashed"]
+    assert "it ended with exit code 0 while serving" in found[0]["source"]
+    assert time.monotonic() - began_s < 40.0
+    assert sum(event["event"] == "started" for event in events(tmp_path / "run")) == 2
+
+
+def test_an_engine_that_dies_while_its_server_lives_is_noticed_in_the_window(cli, live, tmp_path) -> None:
+    dead = live(faults=["--engine-dead-after", "20"], cells=CHAT, window_s=60.0)
+    began_s = time.monotonic()
+    found = ran(cli, dead, tmp_path)
+    assert [row["status"] for row in found] == ["crashed", "crashed"]
+    assert "it answers /health with 503" in found[0]["source"]
+    assert time.monotonic() - began_s < 50.0
+
+
+def test_a_port_that_somebody_takes_meanwhile(live, tmp_path) -> None:
+    """They listen on it before our server does: that start fails, the next one takes another port, and they stay."""
+    slow = live(faults=["--bind-after-s", "2"], cells=CHAT)
+    run = started(slow.arguments(tmp_path / "run"), tmp_path)
+    while not (tmp_path / "run" / "servers.jsonl").is_file():
+        assert run.poll() is None
+        time.sleep(0.02)
+    port = events(tmp_path / "run")[0]["port"]
+    with subprocess.Popen([*PYTHON, str(HOSTILE), "stranger", "--port", str(port)], stdout=subprocess.DEVNULL) as other:
+        _, err = run.communicate(timeout=60)
+        assert other.poll() is None
+        other.kill()
+    assert run.returncode == 4, err
+    first, second = rows(tmp_path / "run")
+    assert (first["status"], second["status"]) == ("crashed", "ok")
+    assert f"port {port}" in first["source"] or "a port is in use" in first["source"]
+    assert [event["port"] != port for event in events(tmp_path / "run") if event["event"] == "started"] == [False, True]
+
+
+def test_every_port_is_taken(cli, live, tmp_path) -> None:
+    taken = live(cells=CHAT)
+    ports = taken.config.read_text().split("ports = [")[1].split("]")[0].split(", ")
+    taken.config.write_text(taken.config.read_text().replace(f", {ports[1]}]", f", {ports[0]}]"))
+    with subprocess.Popen([*PYTHON, str(HOSTILE), "stranger", "--port", ports[0]], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        said = cli(*taken.arguments(tmp_path / "run"))
+        assert other.poll() is None
+        other.kill()
+    assert (said.code, "none of the 1 ports of serve.toml is free" in said.err) == (2, True), said.err
+
+
+def test_a_server_that_ignores_sigterm_and_its_children_are_gone_all_the_same(cli, live, tmp_path) -> None:
+    stubborn = live(faults=["--ignore-sigterm", "--spawn-child", "--stray-child"], cells=CHAT)
+    assert ran(cli, stubborn, tmp_path, code=0)[0]["status"] == "ok"
+    log = (tmp_path / "run" / "logs" / "server-tp1-1.log").read_text()
+    children = [int(line.split()[1]) for line in log.splitlines() if line.startswith("child ")]
+    assert len(children) == 2
+    assert not any(identity_of(pid) for pid in children)
+
+
+def test_a_server_killed_by_somebody_while_it_serves(cli, live, tmp_path) -> None:
+    killed = live(cells=CHAT, window_s=4.0)
+
+    def strike() -> None:
+        records = tmp_path / "run" / "load" / "chat-tp1-r40-seed0" / "profile_export.jsonl"
+        while not (records.is_file() and records.stat().st_size):
+            time.sleep(0.02)
+        os.kill(events(tmp_path / "run")[0]["pid"], signal.SIGKILL)
+
+    striker = threading.Thread(target=strike)
+    striker.start()
+    found = ran(cli, killed, tmp_path)
+    striker.join()
+    assert [row["status"] for row in found] == ["crashed", "ok"]
+    assert "killed by signal 9" in found[0]["source"]
