@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate.document import key_of
 from fleetsieve.errors import UsageError
-from fleetsieve.files import Folder, read_measurements
+from fleetsieve.files import Folder, read_measurements, read_predictions
 from fleetsieve.instance import CellKey
-from fleetsieve.journal import CERTIFICATE, HIDDEN, STEPS
+from fleetsieve.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
 from fleetsieve.policies import DecisionGap, policy_named
 from fleetsieve.probes import Replay
+from fleetsieve.serving.register import NAME as SERVERS
 from fleetsieve.sieve import Sieve
 from fleetsieve.stopping import UnprofitableWithin
 
@@ -38,11 +40,15 @@ class LoggedStep:
 
 @dataclass(frozen=True)
 class History:
-    """The log of a run: its first line, its steps, and the certificate that it ended with (None while it has none)."""
+    """The log of a run: its first line, its steps, and the certificate that it ended with (None while it has none).
+
+    `servers` are the commands of the servers that a live run started, each told once.
+    """
 
     start: Mapping[str, Any]
     steps: tuple[LoggedStep, ...]
     certificate: Mapping[str, Any] | None
+    servers: tuple[str, ...] = ()
 
     @property
     def policy(self) -> str:
@@ -78,9 +84,19 @@ def read_history(folder: Path) -> History | None:
             raise ValueError("it is empty")
         stored = folder / CERTIFICATE
         certificate = json.loads(stored.read_text(encoding="utf-8")) if stored.is_file() else None
-        return History(lines[0], tuple(_step(line) for line in lines[1:]), certificate)
+        steps = tuple(_step(line) for line in lines[1:])
+        return History(lines[0], steps, certificate, _servers(folder / SERVERS))
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise UsageError(f"{path} is damaged: {type(fault).__name__} at {fault}") from fault
+
+
+def _servers(path: Path) -> tuple[str, ...]:
+    """The commands in the record of what was started, in order."""
+    if not path.is_file():
+        return ()
+    text = path.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return tuple(dict.fromkeys(shlex.join(map(str, line["command"])) for line in lines if line.get("command")))
 
 
 def _step(line: Mapping[str, Any]) -> LoggedStep:
@@ -100,20 +116,22 @@ def _step(line: Mapping[str, Any]) -> LoggedStep:
 
 
 def state_of(read: Folder, history: History | None, engine: Engine, policy: str | None = None) -> Sieve:
-    """The state that a folder stands for: a run's own policy, seed, stop rule and hidden table, or `decision-gap` without limits.
+    """The state that a folder stands for: a run's has its own policy, seed, stop rule, prior and table.
 
-    `policy` replaces the policy.
+    Another folder's has `decision-gap` and no limits; `policy` replaces the policy.
 
     Raises:
         UsageError: when the policy is not known, or a row is of no cell of the instance.
         InputError: when the hidden table of a replay has faults.
     """
-    looks, stop, seed, named = None, None, 0, policy
+    looks, stop, prior, seed, named = None, None, None, 0, policy
     if history is not None:
         seed, named = history.seed, policy or history.policy
         stop = UnprofitableWithin(history.horizon_h) if history.horizon_h is not None else None
         if (read.path / HIDDEN).is_file():
             looks = Replay(read_measurements(read.path / HIDDEN, read.instance)).looks
+        if (read.path / PRIOR).is_file():
+            prior = read_predictions(read.path / PRIOR, read.instance).predictions
     chosen = policy_named(named) if named else DecisionGap()
-    start = Sieve.start(read.instance, policy=chosen, engine=engine, seed=seed, looks=looks, stop=stop)
+    start = Sieve.start(read.instance, policy=chosen, engine=engine, seed=seed, looks=looks, stop=stop, prior=prior)
     return start.tell(*read.measurements)

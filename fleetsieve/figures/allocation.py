@@ -53,7 +53,8 @@ def allocation_rows(plan: Allocation) -> tuple[list[Row], list[Row]]:
 
 def _box(node: Node, width: int, gpu: int, pooled: bool, *, nodes: bool) -> Row:
     row, column = divmod(gpu, width)
-    place = f"node {node.number}" if nodes else f"GPUs {row * width + 1} to {min(node.gpus, (row + 1) * width)}"
+    first, last = row * width + 1, min(node.gpus, (row + 1) * width)
+    place = f"node {node.number}" if nodes else f"GPUs {first} to {last}" if last > first else f"GPU {first}"
     if node.count > 1:
         place = f"{node.count} nodes like {node.number}"
     return {"row": f"{plain(node.pool)}, {place}" if pooled else place, "x": column, "x2": column + 1}

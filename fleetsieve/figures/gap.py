@@ -47,7 +47,7 @@ def gap_chart(history: History, epsilon: float, start: Gap | None = None, palett
     there = [stage for stage in stages if any(row["stage"] == stage for row in rows)]
     top = max([row["gap"] or 0.0 for row in rows] + [2.0 * epsilon])
     ticks = [0.0, epsilon, *(tick for tick in TICKS if 1.5 * epsilon < tick <= top * 1.05)]
-    axis = alt.Axis(title="gap (root scale)", values=ticks, format="~g")
+    axis = alt.Axis(title="gap (root scale)", values=ticks, format=".3~g")
     y = alt.Y("gap:Q", axis=axis, scale=alt.Scale(type="sqrt", domain=[0, top * 1.05], nice=False))
     base = alt.Chart(values(rows)).encode(
         x=alt.X(

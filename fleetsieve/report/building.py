@@ -18,12 +18,14 @@ from fleetsieve.certificate.document import versions
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolverMissing
 from fleetsieve.explanation import why_infeasible
+from fleetsieve.figures.grid import states_in
 from fleetsieve.figures.html import SCRIPT, STYLE, library, policy
 from fleetsieve.figures.palette import style_sheet
+from fleetsieve.figures.states import State
 from fleetsieve.files import Folder
 from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, read_history, state_of
-from fleetsieve.journal import digests
+from fleetsieve.journal import PRIOR, SERVE, digests
 from fleetsieve.report.moves import moves
 from fleetsieve.report.pictures import pictures
 from fleetsieve.report.words import facts, failures, plan_rows, settling, statements, step_rows, verdict_words
@@ -48,6 +50,11 @@ class Told:
     def certificate(self) -> Certificate:
         """The certificate on what is known now."""
         return self.account.certificate
+
+    @property
+    def counting(self) -> bool:
+        """Whether counting GPUs is enough to place replicas: then hundreds of decisions take seconds, else minutes."""
+        return isinstance(self.engine, Frontier)
 
     @property
     def start_gap(self) -> Gap:
@@ -96,9 +103,13 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             steps=step_rows(told.history),
             failures=failures(c),
             pictures=pictures(told),
-            moves=moves(read) if sensitivity else [],
+            ruled_out=State.RULED_OUT in states_in(c),
+            moves=moves(read) if sensitivity and told.counting else [],
+            counting=told.counting,
+            sensitivity=shlex.join(["fleetsieve", "sensitivity", named, "--demand-scale", "0.5:2"]),
             commands=commands(told),
             started=_started(told.history),
+            servers=told.history.servers if told.history is not None else (),
             checked=_checked(told),
             digests=digests(read.path),
             versions=_versions(),
@@ -127,12 +138,28 @@ def commands(told: Told) -> list[str]:
     again = [f"fleetsieve solve {place}", f"fleetsieve explain {place}", f"fleetsieve report {place} -o report.html"]
     if told.history is None:
         return again
-    h = told.history
-    if h.start.get("probe", "replay") == "replay":
-        stop = f" --stop-when-unprofitable {h.horizon_h:g}" if h.horizon_h is not None else ""
-        run = f"fleetsieve run {place} --replay --policy {shlex.quote(h.policy)} --seed {h.seed}{stop} --out again"
-        again.insert(0, run)
+    again.insert(0, _run_command(told, told.history))
     return [f"fleetsieve certify {place}", *again]
+
+
+def _run_command(told: Told, h: History) -> str:
+    """The command of a run like this one, from what the run's folder has."""
+    place, path = shlex.quote(told.named), told.read.path
+    parts = [f"fleetsieve run {place}"]
+    if h.start.get("probe", "replay") == "replay":
+        parts.append("--replay")
+    else:
+        parts.append(f"--probe {shlex.quote(str(h.start['probe']))} --config {shlex.quote(f'{told.named}/{SERVE}')}")
+        endpoints = h.start.get("endpoints")
+        parts += [f"--endpoint {shlex.quote(f'{tp}={url}')}" for tp, url in (endpoints or {}).items()]
+        if h.start.get("max_servers", 1) != 1:
+            parts.append(f"--max-servers {h.start['max_servers']}")
+    parts.append(f"--policy {shlex.quote(h.policy)} --seed {h.seed}")
+    if h.horizon_h is not None:
+        parts.append(f"--stop-when-unprofitable {h.horizon_h:g}")
+    if (path / PRIOR).is_file():
+        parts.append(f"--prior {shlex.quote(f'{told.named}/{PRIOR}')}")
+    return " ".join([*parts, "--out again"])
 
 
 def _started(history: History | None) -> dict[str, str]:

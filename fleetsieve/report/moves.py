@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fleetsieve.account.cells import limit_name
 from fleetsieve.allocation import TIE
 from fleetsieve.certificate import placement
+from fleetsieve.errors import SolveFailed
 from fleetsieve.files import Folder
 from fleetsieve.instance import TAIL_METRICS
 from fleetsieve.sensitivity import Axis, Decision, DemandAxis, GpusAxis, SloAxis, Study, study
@@ -22,28 +24,36 @@ Row = dict[str, str]
 
 
 def moves(read: Folder) -> list[Row]:
-    """One row for each number that may move: where it stands, how far today's plan carries, and what comes beyond."""
-    instance = read.instance
+    """One row for each number that may move: where it stands, how far today's plan carries, and what comes beyond.
+
+    A study that the solver fails is told as not computed, with the reason.
+    """
     rows = []
+    for what, axis, told in _axes(read):
+        try:
+            rows.append({"what": what, **told(study(read.instance, read.measurements, axis))})
+        except SolveFailed as fault:
+            rows.append({"what": what, "now": "", "holds": "not computed", "beyond": fault.message})
+    return rows
+
+
+def _axes(read: Folder) -> Iterator[tuple[str, Axis, Callable[[Study], Row]]]:
+    """What is varied, and how its study is told."""
+    instance = read.instance
     for workload in instance.classes:
         for metric in TAIL_METRICS:
             limit = workload.slo.limit_s(metric)
             if limit is not None and limit > 0.0 and workload.demand_rps > 0.0:
                 axis = SloAxis(workload.name, f"{metric}_p99_s", FACTORS[0] * limit, FACTORS[1] * limit)
-                rows.append(_slo_row(_studied(read, axis), f"{workload.name}: {limit_name(metric)} limit"))
+                yield f"{workload.name}: {limit_name(metric)} limit", axis, _slo_row
     if any(workload.demand_rps > 0.0 for workload in instance.classes):
-        rows.append(_demand_row(_studied(read, DemandAxis(None, *FACTORS))))
+        yield "demand of all classes", DemandAxis(None, *FACTORS), _demand_row
     if len(instance.fleet.pools) == 1:
         gpus = instance.fleet.gpus
-        rows.append(_gpus_row(_studied(read, GpusAxis(gpus, gpus + MORE_GPUS))))
-    return rows
+        yield "GPUs of the fleet", GpusAxis(gpus, gpus + MORE_GPUS), _gpus_row
 
 
-def _studied(read: Folder, axis: Axis) -> Study:
-    return study(read.instance, read.measurements, axis)
-
-
-def _slo_row(found: Study, what: str) -> Row:
+def _slo_row(found: Study) -> Row:
     told = answers(found)
     reach, least = told["plan_holds"], told["tightest_feasible"]
     loosest = reach["to"]
@@ -52,7 +62,6 @@ def _slo_row(found: Study, what: str) -> Row:
     if least is not None:
         feasible = f"{least:.4g} s is the smallest limit that a measured cell keeps"
     return {
-        "what": what,
         "now": f"{told['today']:g} s",
         "holds": _range(reach["from"], loosest, " s"),
         "beyond": "; ".join(part for part in (beyond, feasible) if part),
@@ -66,7 +75,7 @@ def _demand_row(found: Study) -> Row:
     if plan and plan["to"] is not None:
         notes.append(f"beyond {plan['to']:.4g} x: {_change(found, 1.0, plan['to'] * (1.0 + 1e-9))}")
     holds = _range(plan["from"], plan["to"], " x", found) if plan else "-"
-    return {"what": "demand of all classes", "now": "1 x", "holds": holds, "beyond": "; ".join(notes)}
+    return {"now": "1 x", "holds": holds, "beyond": "; ".join(notes)}
 
 
 def _gpus_row(found: Study) -> Row:
@@ -81,7 +90,7 @@ def _gpus_row(found: Study) -> Row:
     top = reach["to"] if reach else None
     holds = f"{today} to {top:g}" if top is not None else f"{today} to at least {today + MORE_GPUS}"
     holds = f"{today} alone" if top == today else holds
-    return {"what": "GPUs of the fleet", "now": str(today), "holds": holds, "beyond": "; ".join(notes)}
+    return {"now": str(today), "holds": holds, "beyond": "; ".join(notes)}
 
 
 def _added(figures: dict[str, Any]) -> str:

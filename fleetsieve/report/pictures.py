@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fleetsieve.allocation import Allocation
 from fleetsieve.assumptions import CAPACITY
 from fleetsieve.certificate import Verdict
+from fleetsieve.errors import SolveFailed
 from fleetsieve.figures.allocation import allocation_chart, allocation_height
 from fleetsieve.figures.capacity import capacity_chart
 from fleetsieve.figures.demand import demand_chart, demand_rows
@@ -69,11 +70,20 @@ def pictures(told: Told) -> dict[str, Any]:
     }
     if told.history is not None and told.history.steps:
         drawn["gap"] = make.of(gap_chart(told.history, c.epsilon, told.start_gap, PAGE), 280)
-    if any(workload.demand_rps > 0.0 for workload in c.envelope.instance.classes):
-        rows = demand_rows(c, told.engine)
-        titles = {"fulfilment": "Least fulfilment", "goodput": "Goodput"}
-        drawn["demand"] = [make.of(demand_chart(rows, field, PAGE), TALL, heading) for field, heading in titles.items()]
+    drawn["demand"] = _demand(make, told)
     return drawn
+
+
+def _demand(make: _Pictures, told: Told) -> list[Picture]:
+    """Fulfilment and goodput over the demand; nothing where no class demands anything, or the solver fails on the way."""
+    if not any(workload.demand_rps > 0.0 for workload in told.read.instance.classes):
+        return []
+    try:
+        rows = demand_rows(told.certificate, told.engine)
+    except SolveFailed:
+        return []
+    titles = {"fulfilment": "Least fulfilment", "goodput": "Goodput"}
+    return [make.of(demand_chart(rows, field, PAGE), TALL, heading) for field, heading in titles.items()]
 
 
 def _allocation(make: _Pictures, plan: Allocation) -> Picture:

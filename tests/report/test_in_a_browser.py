@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from report.conftest import KINDS
 
 DRAWN = "html[data-drawn]"
 LARGEST = 6_000_000
 SLOWEST_S = 2.0
-TRIES = 4
+PATIENCE_MS = 120_000
 
 
 class Opened:
@@ -18,6 +16,7 @@ class Opened:
 
     def __init__(self, browser, path, width=1400, scheme="light"):
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.context.set_default_timeout(PATIENCE_MS)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.asked: list[str] = []
@@ -25,12 +24,12 @@ class Opened:
         self.page.on("pageerror", lambda fault: self.said.append(str(fault)))
         self.page.on("dialog", lambda dialog: (self.said.append(dialog.message), dialog.dismiss()))
         self.page.on("request", lambda request: self.asked.append(request.url))
-        began = time.perf_counter()
+        session = self.context.new_cdp_session(self.page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
         self.page.goto(path.resolve().as_uri())
-        self.page.wait_for_selector("#figure-1 svg")
-        self.opened_s = time.perf_counter() - began
         self.page.wait_for_selector(DRAWN, state="attached")
-        self.drawn_s = time.perf_counter() - began
+        told = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
+        self.taken_s = told["TaskDuration"]
 
     def __enter__(self):
         return self
@@ -108,13 +107,8 @@ def test_a_hostile_name_in_a_tooltip_is_text(browser, made):
 
 
 def test_a_large_page_is_small_and_opens_at_once(browser, four_classes):
-    """A loaded machine may be slow at one try: the best of a few counts."""
+    """The page's own time, until its last figure is drawn: what other programs take meanwhile does not count."""
     assert four_classes.stat().st_size < LARGEST
-    taken = []
-    for _ in range(TRIES):
-        with Opened(browser, four_classes, width=390) as opened:
-            assert opened.said == []
-            taken.append(opened.opened_s)
-        if taken[-1] < SLOWEST_S:
-            break
-    assert min(taken) < SLOWEST_S
+    with Opened(browser, four_classes, width=390) as opened:
+        assert opened.said == []
+        assert 0.0 < opened.taken_s < SLOWEST_S
