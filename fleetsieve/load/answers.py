@@ -107,7 +107,8 @@ def window_of(schedule: Schedule, answers: Answers) -> Window | None:
     if schedule.min_requests is not None:
         inside = sent[sent >= start]
         enough = len(inside) >= schedule.min_requests
-        length = max(length, float(inside[schedule.min_requests - 1]) - start if enough else np.inf)
+        last = float(inside[schedule.min_requests - 1]) - start if enough else np.inf
+        length = max(length, float(np.nextafter(last, np.inf)))  # the last one is in it
     if schedule.max_window_s is not None:
         length = min(length, max(schedule.window_s, schedule.max_window_s))
     return Window(start, length)
@@ -136,6 +137,8 @@ def sent_of(
     if schedule.due_s is None:
         window, ran_out = _until_it_ran_out(window, schedule, answers, exit)
         told += ran_out
+    else:
+        window = _with_its_last(window, schedule, answers)
     rows: list[RequestRow] = []
     failures: Counter[str] = Counter()
     for i, due_s, answer in _due(schedule, answers, window, exit):
@@ -209,6 +212,18 @@ def _unseen_window(schedule: Schedule, answers: Answers) -> Window:
     """The window of a closed loop that never came out of its warm-up, or of a look without an answer."""
     first = min((answer.sent_unix_s for answer in answers.values()), default=0.0)
     return Window(first + schedule.warmup_s, schedule.window_s)
+
+
+def _with_its_last(window: Window, schedule: Schedule, answers: Answers) -> Window:
+    """The window of an open loop, with the requests that were due in it and sent a moment after its end.
+
+    A look that is to have so many requests, because so many bound a p99, then has them.
+    """
+    assert schedule.due_s is not None
+    due = [answer.sent_unix_s - window.start_unix_s for i, answer in answers.items()
+           if 0.0 <= schedule.due_s[i] < window.length_s]  # fmt: skip
+    last_s = max((at_s for at_s in due if at_s < window.length_s + doubts.SEND_ERROR_LIMIT_S), default=0.0)
+    return window if last_s < window.length_s else Window(window.start_unix_s, float(np.nextafter(last_s, np.inf)))
 
 
 def _until_it_ran_out(window: Window, schedule: Schedule, answers: Answers, exit: Exit) -> tuple[Window, list[str]]:

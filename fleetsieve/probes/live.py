@@ -21,7 +21,7 @@ from fleetsieve.errors import FleetSieveError
 from fleetsieve.files import RECORDS, record_name, write_records
 from fleetsieve.instance import Cell, CellKey, Instance, LoadKind, Measurement, Status
 from fleetsieve.load.account import measured
-from fleetsieve.load.protocol import Flow, LoadGenerator, Sent
+from fleetsieve.load.protocol import Ending, Flow, LoadGenerator, Sent
 from fleetsieve.load.schedule import Schedule, Source, closed_loop, look_seed, open_loop
 from fleetsieve.probes.beside import Load, disturbance
 from fleetsieve.probes.replicas import Replicas
@@ -30,7 +30,7 @@ from fleetsieve.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, com
 from fleetsieve.serving.replica import Replica
 
 LOAD = "load"
-GENERATOR_START_S = 60.0
+GENERATOR_START_S = 180.0
 """How long a load generator may take to send its first request and to write its last record."""
 
 ASK_EVERY_S = 5.0
@@ -92,6 +92,7 @@ class Live:
         self._instance, self._replicas, self._sending, self._run, self._tell = instance, replicas, sending, run, tell
         self._cells = tuple(cells)
         self._cancelled = threading.Event()
+        self._silent_looks = 0
         self._loads: list[Load] = []
         self._taken = {(row.key, row.seed) for row in measured}
 
@@ -210,6 +211,7 @@ class Live:
         self._go_on()
         counted = deltas(before, replica.scrape())
         failure = replica.failure()
+        self._refuse_broken(sent, failure, files)
         if any(request.sent_at_s < sent.window_s for request in sent.rows):
             write_records(self._run, cell.key, row.seed, sent.rows)
         row = measured(row, sent)
@@ -233,6 +235,17 @@ class Live:
             shutil.rmtree(files, ignore_errors=True)  # what remains of value is in records/
         self._tell(Phase(cell.key, "done", sent.wall_s, notes=tuple(told)))
         return row
+
+    def _refuse_broken(self, sent: Sent, failure: Failure | None, files: Path) -> None:
+        """End the run when the load generator fails again without a request: no cell can be measured with it."""
+        silent = sent.ending is Ending.FAILED and sent.started_unix_s is None and failure is None
+        self._silent_looks = self._silent_looks + 1 if silent else 0
+        if self._silent_looks > 1:
+            words = f": {sent.last_lines[-1].strip()[:200]}" if sent.last_lines else ""
+            raise FleetSieveError(
+                f"the load generator failed twice in a row before it sent a request{words}",
+                f"its log is in {files}; mend it, then go on with --resume",
+            )
 
     @contextmanager
     def _loading(self, key: CellKey) -> Iterator[Load]:

@@ -91,7 +91,7 @@ async def send(row: dict[str, Any], url: str, timeout_s: float, out: Any) -> Non
     began_ns, began_s = now_ns(), time.monotonic()
     try:
         await asyncio.wait_for(answer.read(urlsplit(url), body), timeout_s)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         error = {"type": "TimeoutError", "message": "TimeoutError()"}
     except OSError as fault:
         error = {"type": type(fault).__name__, "message": str(fault)}

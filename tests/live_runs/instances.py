@@ -76,7 +76,10 @@ def make_live(
     load: str = "",
     generator: Sequence[str] = (),
 ) -> Live:
-    """One class on TP 1 and TP 2, each at 40 requests/s for 1 s; `faults` are arguments of the hostile server, `per_tp` those of one TP."""
+    """One class on TP 1 and TP 2, each at 40 requests/s for 1 s.
+
+    `faults` are arguments of the hostile server, `per_tp` those of one TP.
+    """
     path.mkdir(parents=True)
     # A word of its own for every folder: processes of other tests must not be taken for these.
     named = path.with_name(f"{path.name}-{random.SystemRandom().randrange(10**9):09d}")

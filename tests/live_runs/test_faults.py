@@ -83,7 +83,7 @@ def test_faults_of_requests(cli, live, tmp_path, faults, status, success, source
     assert first["status"] == status
     assert success[0] <= float(first["success_rate"]) <= success[1]
     assert source in first["source"]
-    assert 38 <= int(first["requests"]) <= 42  # whether one at an edge is in the window depends on when it was sent
+    assert 40 <= int(first["requests"]) <= 42, "those that were due, and of the warm-up one that was sent late"
 
 
 def test_out_of_memory_under_load(cli, live, tmp_path) -> None:
