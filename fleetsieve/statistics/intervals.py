@@ -55,7 +55,7 @@ def p99_ranks(requests: int, alpha: float) -> tuple[int, int | None]:
     below: P(B <= s - 1) <= α for the lower one. (David and Nagaraja, Order Statistics, 2003, 7.1.)
 
     >>> p99_ranks(299, 0.05), p99_ranks(298, 0.05)
-    ((294, 299), (293, None))
+    ((293, 299), (292, None))
     """
     if requests == 0:
         return 0, None
