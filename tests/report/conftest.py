@@ -80,15 +80,22 @@ def _made(kind: str, folder: Path) -> Path:
     return out
 
 
+class Made(dict[str, Path]):
+    """Run folders by kind, each with its report.html, made when first asked for."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        super().__init__()
+        self._factory = factory
+
+    def __missing__(self, kind: str) -> Path:
+        self[kind] = _made(kind, self._factory.mktemp(kind))
+        assert call(["report", str(self[kind])]) == 0
+        return self[kind]
+
+
 @pytest.fixture(scope="session")
-def made(tmp_path_factory) -> dict[str, Path]:
-    """Run folders of every kind, each with its report.html."""
-    folders = {}
-    for kind in KINDS:
-        out = _made(kind, tmp_path_factory.mktemp(kind))
-        assert call(["report", str(out)]) == 0
-        folders[kind] = out
-    return folders
+def made(tmp_path_factory) -> Made:
+    return Made(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
