@@ -23,7 +23,9 @@ def study_document(study: Study) -> Document:
 
     An interval goes from `from` to `to`, each included or not (`from_closed`, `to_closed`); `plan` is the one decided at `at`.
     `min_fulfilment` and `goodput_rps` are the least guaranteed inside it, `gap` the largest of each stage, `ends` the figures at
-    both ends. `exact` false says that the interval was sampled.
+    both ends. `exact` false says that the interval was sampled. An interval from a value to itself, between two that decide alike,
+    is a tie at that one value, and no break point. Break points of a demand are exact to 1e-9 of their value: engines call what is
+    closer a tie.
     """
     return {
         "instance": study.instance.name,

@@ -60,8 +60,21 @@ class Study:
 
     @property
     def breaks(self) -> list[float]:
-        """Where the decision changes, rising."""
-        return sorted({s.span.lo for s in self.stretches[1:]})
+        """Where the decision changes, rising.
+
+        A single demand at which two fulfilments tie may decide otherwise than all demands around it: it is a stretch of its own,
+        from its value to its value, and no break point.
+        """
+        alone = (
+            set()
+            if isinstance(self.axis, GpusAxis)
+            else {
+                at.span.lo
+                for before, at, after in zip(self.stretches, self.stretches[1:], self.stretches[2:], strict=False)
+                if at.span.lo == at.span.hi and before.decision.key == after.decision.key
+            }
+        )
+        return sorted({s.span.lo for s in self.stretches[1:]} - alone)
 
 
 @dataclass(frozen=True, slots=True)

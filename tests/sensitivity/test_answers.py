@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from sensitivity.drawn import axes_of, drawn, faults, small_seeds, solved
+from sensitivity.drawn import axes_of, drawn, faults, small_seeds, solved, told
 
 from fleetsieve.certificate import Verdict, certify
 from fleetsieve.envelope import Envelope
@@ -33,6 +33,18 @@ def test_the_demand_over_which_the_verdict_stays():
                 assert solved(instance, rows, axis, holds[end] * (1.0 + inside * 1e-6))[0] == now
                 assert solved(instance, rows, axis, holds[end] * (1.0 - inside * 1e-6))[0] != now
     assert ends >= 2
+
+
+def test_a_tie_at_one_demand_is_a_point_and_no_break_point():
+    instance, rows = drawn(108)
+    axis = DemandAxis("class1", 0.7, 0.8)
+    found = study(instance, rows, axis)
+    (point,) = (s.span.lo for s in found.stretches if s.span.lo == s.span.hi)
+    assert point not in found.breaks
+    here = solved(instance, rows, axis, point)
+    assert here == told(found, point)
+    for side in (point * (1.0 - 1e-7), point * (1.0 + 1e-7)):
+        assert solved(instance, rows, axis, side) == told(found, side) != here
 
 
 def test_the_least_epsilon_that_certifies_is_the_gap():
