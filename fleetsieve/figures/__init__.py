@@ -1,6 +1,17 @@
 """Figures of a decision: functions that take a certificate (or the history of a run) and give an altair chart.
 
 Nothing heavy is imported before the first figure is drawn; it needs the extra `plots` (altair, vl-convert).
+
+>>> from fleetsieve import figures
+>>> from fleetsieve.certificate import certify
+>>> from fleetsieve.envelope import Envelope
+>>> from fleetsieve.files import read_instance
+>>> from fleetsieve.frontier import Frontier
+>>> read = read_instance("paper-h100-31b")
+>>> certificate = certify(Envelope.of(read.instance, read.measurements), Frontier())
+>>> chart = figures.capacity(certificate)  # an altair chart: a notebook shows it, `chart.save` writes it
+>>> chart.to_dict()["height"]
+240
 """
 
 from fleetsieve.figures.allocation import allocation

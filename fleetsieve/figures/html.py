@@ -28,7 +28,9 @@ max-width:min(26rem,90vw);font:12.5px/1.4 system-ui,sans-serif!important;box-sha
 #vg-tooltip-element table tr td{vertical-align:top;overflow-wrap:anywhere}
 #vg-tooltip-element table tr td.key{color:var(--soft)!important;white-space:nowrap}
 #vg-tooltip-element td.value{max-width:none!important;max-height:none!important}
-@media print{.figure svg{max-width:100%;height:auto}}
+@media (max-width:640px){#vg-tooltip-element.vg-tooltip.visible{left:8px!important;right:8px!important;top:auto!important;
+bottom:8px!important;max-width:none!important}}
+@media print{#vg-tooltip-element{display:none!important}.figure svg{max-width:100%;height:auto}}
 """
 
 SCRIPT = """

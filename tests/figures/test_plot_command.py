@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import struct
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 from cli.small_folder import make_folder
 from figures.reading_pages import Page
 
+import fleetsieve.figures
+import fleetsieve.figures.html
 from fleetsieve.cli.plot import KINDS
 from fleetsieve.figures.html import json_text
 
@@ -92,3 +95,10 @@ def test_a_block_cannot_be_ended_from_inside():
 def test_the_library_is_loaded_when_a_figure_is_drawn():
     code = "import sys, fleetsieve.figures; raise SystemExit('altair' in sys.modules or 'vl_convert' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("module", [fleetsieve.figures, fleetsieve.figures.html])
+def test_the_examples_of_the_documentation_hold(module):
+    done = doctest.testmod(module)
+    assert done.attempted > 0
+    assert done.failed == 0

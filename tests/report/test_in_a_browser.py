@@ -90,6 +90,12 @@ def test_a_hover_tells_why_a_cell_was_measured(browser, made):
         told = tip.inner_text()
         assert "why this cell" in told
         assert "expected to close" in told
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.locator("#gap .figure svg .mark-symbol.role-mark path").nth(3).hover(force=True)
+        page.wait_for_timeout(100)
+        box = tip.bounding_box()
+        assert box["x"] >= 0.0
+        assert box["x"] + box["width"] <= 390.0
         page.locator("#plan .figure svg .mark-rect.role-mark path").first.hover(force=True)
         page.wait_for_timeout(100)
         assert "replica" in tip.inner_text()
