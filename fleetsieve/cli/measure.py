@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,16 +136,22 @@ def _document(row: Measurement) -> dict[str, Any]:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Hold an instance folder, so that no two commands measure into it at once."""
+    """Hold an instance folder, so that no two commands measure into it at once; of a run also what the run itself holds."""
     import fcntl
 
-    try:
-        file = (folder / "instance.toml").open("rb")
-    except OSError as fault:
-        raise UsageError(f"cannot read {folder}/instance.toml: {fault.strerror or fault}") from fault
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as fault:
-            raise UsageError(f"another process is measuring into {folder}", "wait for it to end, or stop it") from fault
+    from fleetsieve.journal import STEPS
+
+    with ExitStack() as held:
+        for name in ("instance.toml", STEPS):
+            if name == STEPS and not (folder / STEPS).exists():
+                continue
+            try:
+                file = held.enter_context((folder / name).open("rb"))
+            except OSError as fault:
+                raise UsageError(f"cannot read {folder / name}: {fault.strerror or fault}") from fault
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as fault:
+                message = f"another process is measuring into {folder}"
+                raise UsageError(message, "wait for it to end, or stop it") from fault
         yield

@@ -223,7 +223,8 @@ class Live:
             self._replicas.drop(replica)
             row = _failed(row, failure)
         elif counted.prefix_hit_share is not None and counted.prefix_hit_share > HIT_SHARE:
-            row = replace(row, status=Status.REJECTED, source=f"{how}; not valid: prompts came from the prefix cache")
+            why = "not valid: prompts came from the prefix cache (another --seed gives others)"
+            row = replace(row, status=Status.REJECTED, source=f"{how}; {why}")
         else:
             reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sent.failures.items())[:3])
             row = replace(row, source="; ".join(filter(None, [how, reasons and f"failed requests: {reasons}"])))
