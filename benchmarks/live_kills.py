@@ -85,14 +85,15 @@ def undisturbed(folder: Path) -> tuple[int, float]:
     return len(rows(folder / "run")), time.monotonic() - began_s
 
 
-def trial(folder: Path, instant_s: float, expected_rows: int) -> Trial:
-    """Kill a run after `instant_s`, then let it be resumed to its end."""
+def trial(folder: Path, instant_s: float, expected_rows: int) -> Trial | None:
+    """Kill a run after `instant_s`, then let it be resumed to its end; None when it ended before."""
     live, run = instance(folder / "killed"), folder / "run"
     faults: list[str] = []
     with stranger() as other:
         process = start(live, run)
         try:
             process.wait(instant_s)
+            return None
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
@@ -131,7 +132,8 @@ def _of_rows(run: Path, found: list[dict[str, str]], expected_rows: int) -> list
         name = f"{row['class']}-tp{row['tp']}-{row['load']}"
         if row["status"] != "ok" or "load generator" in row["source"] or "client counts" in row["source"]:
             faults.append(f"{name}: {row['status']}, {row['source']}")
-        if abs(int(row["requests"]) - int(row["load"][1:])) > 2:
+        late = "ms late or more" in row["source"]  # a busy machine: some were sent after their window
+        if not late and abs(int(row["requests"]) - int(row["load"][1:])) > 2:
             faults.append(f"{name}: {row['requests']} requests")
         if not (run / "records" / f"{name}-seed{row['seed']}.csv.gz").is_file():
             faults.append(f"{name}: its requests are not there")
@@ -154,12 +156,13 @@ def main() -> int:
         print("| kill | after (s) | rows at the kill | processes left by it | rows at the end | faults |")
         print("|---:|---:|---:|---:|---:|:---|")
         for number, instant_s in enumerate(instants(count, duration_s), start=1):
-            got = trial(Path(scratch) / f"kill{number}", instant_s, expected)
+            while (got := trial(Path(tempfile.mkdtemp(dir=scratch)), instant_s, expected)) is None:
+                instant_s *= 0.7  # the machine is faster than it was
             done.append(got)
             at_kill = "no run yet" if got.rows_at_kill is None else got.rows_at_kill
             faults = "; ".join(got.faults) or "none"
             print(
-                f"| {number} | {instant_s:.2f} | {at_kill} | {got.servers_left} | {got.rows_at_end} | {faults} |",
+                f"| {number} | {got.killed_after_s:.2f} | {at_kill} | {got.servers_left} | {got.rows_at_end} | {faults} |",
                 flush=True,
             )
     good = sum(not got.faults for got in done)

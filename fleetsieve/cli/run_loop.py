@@ -106,12 +106,13 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
 
 @contextmanager
 def terminated(live: bool) -> Iterator[None]:
-    """In a `live` run SIGTERM and SIGHUP end it as Ctrl-C does: servers must not outlive it."""
+    """In a `live` run SIGTERM and SIGHUP end it as Ctrl-C does, unless they are ignored: servers must not outlive it."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    signals = (signal.SIGTERM, signal.SIGHUP) if live else ()
+    wanted = (signal.SIGTERM, signal.SIGHUP) if live else ()
+    signals = [one for one in wanted if signal.getsignal(one) is not signal.SIG_IGN]  # nohup stays nohup
     before = {number: signal.signal(number, interrupt) for number in signals}
     try:
         yield

@@ -120,12 +120,14 @@ def ports() -> list[int]:
         return [first, first + 8]
 
 
-def started(arguments: Sequence[str], folder: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """A `fleetsieve` process of its own, in a process group of its own."""
+def started(
+    arguments: Sequence[str], folder: Path, before: Sequence[str] = (), **options: Any
+) -> subprocess.Popen[bytes]:
+    """A `fleetsieve` process of its own, in a session of its own; `before` are words before its command."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "models")])
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
-        [sys.executable, "-m", "fleetsieve", *arguments],
+        [*before, sys.executable, "-m", "fleetsieve", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,

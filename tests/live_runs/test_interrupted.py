@@ -12,9 +12,9 @@ import pytest
 from live_runs.instances import events, rows, started, with_words
 
 
-def begun(arguments: list[str], folder: Path, run: Path, *, seed: int = 0, cells: int = 1) -> subprocess.Popen[bytes]:
+def begun(arguments: list[str], folder: Path, run: Path, *before: str, cells: int = 1) -> subprocess.Popen[bytes]:
     """A run that is in the middle of its load."""
-    process = started(arguments, folder)
+    process = started(arguments, folder, before)
     while sum(path.stat().st_size > 0 for path in run.glob("load/*/profile_export.jsonl")) < cells:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
@@ -43,6 +43,15 @@ def test_a_signal_ends_a_run_in_good_order(cli, live, tmp_path, number: signal.S
     if number == signal.SIGINT:
         assert cli("run", run, "--resume").code == 0
         assert [row["status"] for row in rows(run)] == ["ok"]
+
+
+def test_a_terminal_that_closes_does_not_end_what_nohup_started(live, tmp_path) -> None:
+    made, run = live(window_s=2.0, cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
+    process = begun(made.arguments(run), tmp_path, run, "nohup")
+    os.kill(process.pid, signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [row["status"] for row in rows(run)] == ["ok"]
 
 
 def test_a_signal_while_a_server_starts(live, tmp_path) -> None:
