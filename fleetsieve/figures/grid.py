@@ -6,7 +6,7 @@ from typing import Any
 
 from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, titled, values
-from fleetsieve.figures.ladder import ladder_cells
+from fleetsieve.figures.ladder import ladder_cells, load_title
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.figures.states import SIGNS, State, colours, limits_text, rate, state_of
 from fleetsieve.instance import CellKey
@@ -84,8 +84,9 @@ def grid_chart(certificate: Certificate, class_name: str, palette: Palette = LIG
     painted, there = colours(palette), states_in(certificate)
     told = {"class": "class", "tp": "TP", "load": "load", "state": "state", "told": "capacity", "limits": "SLO"}
     bare = alt.Axis(labelAngle=0, domain=False, ticks=False)
+    rungs = alt.Axis(labels=False, domain=False, ticks=False)
     base = alt.Chart(values(rows)).encode(
-        x=alt.X("rung:O", title="rung of the load ladder", axis=bare),
+        x=alt.X("rung:O", title=load_title(certificate, class_name), axis=rungs),
         y=alt.Y("arm:N", sort=list(dict.fromkeys(row["arm"] for row in rows)), title=None, axis=bare),
         tooltip=tips(**told, looks="looks"),
     )

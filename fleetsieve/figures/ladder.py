@@ -11,7 +11,7 @@ from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, titled, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.figures.states import State, rate, seconds, state_of
-from fleetsieve.instance import TAIL_METRICS, Cell
+from fleetsieve.instance import TAIL_METRICS, Cell, LoadKind
 from fleetsieve.interval import NON_NEGATIVE
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
@@ -58,6 +58,16 @@ def ladder_cells(certificate: Certificate, class_name: str) -> list[Cell]:
     return [cell for arm in sorted(arms) if arm.class_name == class_name for cell in arms[arm]]
 
 
+def load_title(certificate: Certificate, class_name: str) -> str:
+    """What the load labels of a class count."""
+    kinds = {cell.load_kind for cell in ladder_cells(certificate, class_name)}
+    if len(kinds) != 1:
+        return "load of one replica"
+    return (
+        "load: requests/s offered to a replica" if kinds == {LoadKind.RATE} else "load: requests in flight at a replica"
+    )
+
+
 def labels_in_order(certificate: Certificate, class_name: str) -> list[str]:
     """The load labels of a class by offered load; those without a number come last."""
     cells = sorted(
@@ -89,7 +99,9 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     told = tips(**{"class": "class", "tp": "TP", "load": "load", "told": unit, "state": "state"})
     painted = alt.Scale(domain=degrees, range=palette.of_degrees(len(degrees)))
     x_axis = alt.Axis(labelAngle=-45, labelLimit=60)
-    x = alt.X("label:N", sort=labels, title="load", axis=x_axis, scale=alt.Scale(domain=labels))
+    x = alt.X(
+        "label:N", sort=labels, title=load_title(certificate, class_name), axis=x_axis, scale=alt.Scale(domain=labels)
+    )
     beside = alt.XOffset("tp:N", sort=degrees, scale=alt.Scale(domain=degrees))
     axis = alt.Axis(title=unit, format="~g", tickCount=5)
     log = alt.Scale(type="log", domain=[low, high], nice=False)

@@ -28,7 +28,7 @@ from fleetsieve.history import History, read_history, state_of
 from fleetsieve.journal import PRIOR, SERVE, digests
 from fleetsieve.report.moves import moves
 from fleetsieve.report.pictures import pictures
-from fleetsieve.report.words import facts, failures, plan_rows, settling, statements, step_rows, verdict_words
+from fleetsieve.report.words import MEANINGS, facts, failures, plan_rows, settling, statements, step_rows, verdict_words
 from fleetsieve.sieve import Sieve
 from fleetsieve.solving import Milp
 
@@ -91,6 +91,7 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             source=read.instance.source,
             verdict=str(c.verdict),
             sentence=verdict_words(c),
+            meaning=MEANINGS[c.verdict],
             why=why_infeasible(c),
             ended=told.account.ended,
             stopped=told.sieve.stopped.sentence if told.sieve.stopped is not None else "",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleetsieve.account import Account
 from fleetsieve.allocation import Allocation
-from fleetsieve.certificate import Certificate, gap_document, verdict_sentence
+from fleetsieve.certificate import Certificate, Verdict, gap_document, verdict_sentence
 from fleetsieve.certificate.sentence import gap_text, listed, rests_on_bounds
 from fleetsieve.cost import grid_cost_gpu_s
 from fleetsieve.envelope import Envelope
@@ -24,6 +24,14 @@ Row = dict[str, Any]
 def verdict_words(certificate: Certificate) -> str:
     """The verdict's sentence without its first word, which the page shows apart."""
     return verdict_sentence(certificate).removeprefix(f"{certificate.verdict}: ")
+
+
+MEANINGS = {
+    Verdict.FEASIBLE: "This means: proven to be about the best that this fleet can do. It does not mean that all demand is met.",
+    Verdict.UNDECIDED: "This means: what was measured does not yet show whether the plan below is good enough.",
+    Verdict.INFEASIBLE: "This means: proven that no plan for this fleet can do what must be done.",
+}
+"""What each verdict means to somebody who meets it for the first time."""
 
 
 def facts(told: Told) -> list[tuple[str, str, str]]:
