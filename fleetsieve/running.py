@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 
@@ -59,7 +59,7 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
 
 def run(
     sieve: Sieve, probe: Probe, journal: Journal, asked: Callable[[Experiment], None] = lambda _: None
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     """Ask, measure, store and tell until the sieve is finished; yields each step when it is on disk.
 
     `asked` is called with each question before it is measured.
@@ -77,7 +77,7 @@ def run(
 
 def run_side_by_side(
     sieve: Sieve, probe: SideBySide, journal: Journal, asked: Callable[[Experiment], None] = lambda _: None
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     """As `run`, with as many looks at once as the probe has room for; rows are stored in the order in which they end.
 
     What is asked while others are measured is asked without knowing what they will show. Looks that are under way when the

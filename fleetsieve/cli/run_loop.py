@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -162,9 +162,10 @@ def _looped(
         return sieve, grid_gpu_s, len(cells)
     sieve = replace(sieve, running=None)  # whatever ran before, no server is up now
     loop = run_side_by_side if probing.max_servers > 1 else run
-    for step in loop(sieve, probe, journal, view.asked):  # type: ignore[arg-type]
-        view.step(step)
-        sieve = step.sieve
+    with closing(loop(sieve, probe, journal, view.asked)) as live_steps:  # type: ignore[arg-type]
+        for step in live_steps:
+            view.step(step)
+            sieve = step.sieve
     return sieve, grid_gpu_s, len(cells)
 
 

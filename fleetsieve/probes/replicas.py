@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fleetsieve.errors import FleetSieveError
 from fleetsieve.serving.config import ServeConfig
 from fleetsieve.serving.endpoint import Endpoint
 from fleetsieve.serving.external import ExternalServer
 from fleetsieve.serving.failures import Failure
 from fleetsieve.serving.gpus import GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
 from fleetsieve.serving.locks import Locks
-from fleetsieve.serving.register import Register
+from fleetsieve.serving.register import Register, stop_orphans
 from fleetsieve.serving.replica import Replica
 from fleetsieve.serving.server import Server
 
@@ -67,7 +68,9 @@ class Replicas:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        left_gpu_s = self.close()
+        if left_gpu_s >= 1.0:
+            self._tell(f"{left_gpu_s:,.0f} GPU-seconds more, until the last server was gone, stand in no row")
 
     @property
     def most(self) -> int:
@@ -158,6 +161,8 @@ class Replicas:
                 with suppress(Exception):
                     replica.stop(0.0)
             self._up.clear()
+            with suppress(FleetSieveError):  # a full disk
+                stop_orphans(self._run, 0.0)  # one that an interrupt kept from the list above
             self._locks.close()
         return self.charge(None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from live_runs.instances import events, rows, steps
 from fleetsieve.files import RequestRow
 from fleetsieve.instance import CellKey
 from fleetsieve.load.protocol import Ending, Sent
+from fleetsieve.presentation.live import LiveView
 from fleetsieve.probes.beside import Load, disturbance
 
 
@@ -82,3 +84,17 @@ def test_a_look_beside_another_all_the_time_cannot_tell() -> None:
     found = disturbance(look(1.3), OWN, [OWN, Load(CODE, 990.0, 1195.0)])
     assert found is not None
     assert "whether that disturbed it cannot be told" in found
+
+
+def test_what_ends_the_run_between_two_steps_ends_the_look_beside(cli, live, tmp_path, monkeypatch) -> None:
+    """TP 2 cannot start, and as that is shown Ctrl-C comes: the look on TP 1 has most of its minute to go."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LiveView, "step", interrupted)
+    both = live(per_tp={2: ["--no-such-flag"]}, gpus=4, window_s=60.0)
+    began_s = time.monotonic()
+    assert cli(*both.arguments(tmp_path / "run", "--max-servers", 2)).code == 130
+    assert time.monotonic() - began_s < 30.0
+    assert [row["status"] for row in rows(tmp_path / "run")] == ["failed_start"]
