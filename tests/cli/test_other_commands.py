@@ -8,6 +8,7 @@ import json
 import pytest
 
 from fleetsieve.files import bundled_names, read_instance
+from fleetsieve.statistics.intervals import requests_for_p99_bound
 
 SPEC = """\
 schema_version = 1
@@ -123,7 +124,8 @@ def test_validate_lists_what_is_bundled(cli):
 def test_what_is_bundled_is_valid(cli, name):
     document = cli("validate", name, "--json").document
     assert (document["ok"], document["instance"], document["suspicions"]) == (True, name, [])
-    assert document["requests_for_p99_bound_one_cell"] == 299
+    confidence = read_instance(name).instance.certificate.confidence
+    assert document["requests_for_p99_bound_one_cell"] == requests_for_p99_bound(confidence)
 
 
 def test_doctor(cli):

@@ -104,7 +104,7 @@ def test_the_loop_reaches_a_certificate_through_a_kill(instance: Callable[..., P
     assert rows_of(run)[: len(before)] == before
     measured = read_instance(run).measurements
     assert len(measured) == told["steps"] > len(before)
-    assert all(row.records is not None and row.records.sent >= 360 for row in measured if row.status == "ok")
+    assert all(row.records is not None and row.records.sent >= 300 for row in measured if row.status == "ok")
     assert told["cost_gpu_s"] == pytest.approx(sum(row.cost_gpu_s or 0.0 for row in measured))
     assert not lives(run)
     assert subprocess.run([*COMMAND, "certify", str(run)], capture_output=True, check=False).returncode == 0
