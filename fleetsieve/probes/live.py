@@ -175,21 +175,36 @@ class Live:
             raise Cancelled("the look was cancelled")
 
     def _free_seed(self, key: CellKey, look: int) -> int:
-        """The first seed from `look` on that neither a row nor a file has: a look that was cut short leaves its requests there."""
+        """The first seed from `look` on that neither a row nor a file has.
+
+        A look that was cut short leaves its place in load/ and perhaps its requests in records/: its prompts may be in the cache
+        of a server that lives on, so they are not sent again.
+        """
         seed = look
-        while (key, seed) in self._taken or (self._run / RECORDS / record_name(key, seed)).exists():
+        while (key, seed) in self._taken or self._was_cut_short(key, seed):
             seed += 1
         self._taken.add((key, seed))
         return seed
+
+    def _was_cut_short(self, key: CellKey, seed: int) -> bool:
+        files = self._files(key, seed)
+        if files.is_dir():
+            shutil.rmtree(files, ignore_errors=True)
+            files.mkdir(exist_ok=True)  # what was sent is of no use, that it was sent is
+            return True
+        return (self._run / RECORDS / record_name(key, seed)).exists()
+
+    def _files(self, key: CellKey, seed: int) -> Path:
+        """Where the load generator of a look works."""
+        return self._run / LOAD / record_name(key, seed).removesuffix(".csv.gz")
 
     def _look(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
         told = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
         schedule = self.schedule(cell, row.seed)
         longest_s = schedule.warmup_s + max(schedule.window_s, schedule.max_window_s or 0.0)
         deadline_s = self._sending.run_deadline_s or longest_s + self._sending.request_timeout_s + GENERATOR_START_S
-        files = self._run / LOAD / record_name(cell.key, row.seed).removesuffix(".csv.gz")
+        files = self._files(cell.key, row.seed)
 
-        shutil.rmtree(files, ignore_errors=True)  # of a look that a kill cut short: its records are not of this one
         asked_s, in_flight, ill = 0.0, None, False
 
         def watch(flow: Flow) -> bool:
