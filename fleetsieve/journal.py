@@ -89,8 +89,8 @@ def create(
     """Make a run folder at `out` from the instance folder `source`, all at once or not at all.
 
     `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat), with the digests of the files
-    added; `hidden` is the table of a replay, `prior` a file of predictions, `serve` the serve.toml of a live run. Nothing is measured in a new run. What a kill left of
-    an earlier creation is removed.
+    added; `hidden` is the table of a replay, `prior` a file of predictions, `serve` the serve.toml of a live run. Nothing is
+    measured in a new run. What a kill left of an earlier creation is removed.
 
     Raises:
         UsageError: when `out` exists and is not an empty folder, or another process is making it.
