@@ -48,5 +48,6 @@ def status_of(rows: Iterable[RequestRow]) -> Status:
     counts = Counter(row.status for row in rows if row.sent_at_s >= 0.0)
     if counts["ok"]:
         return Status.OK
-    most = max(counts, key=lambda status: counts[status], default="")
+    ended = {status: count for status, count in counts.items() if status != "missing"}  # a hopeless load is cut short
+    most = max(ended, key=lambda status: ended[status], default="")
     return {"timeout": Status.TIMEOUT, "rejected": Status.REJECTED}.get(most, Status.CRASHED)
