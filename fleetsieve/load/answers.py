@@ -273,4 +273,7 @@ def _row(schedule: Schedule, i: int, sent_at_s: float, answer: Answer | None) ->
         return RequestRow(sent_at_s, due_s, asked_in, None, None, None, "missing"), NO_RECORD
     status, reason = judged(answer, int(schedule.output_tokens[i]))
     told_in = asked_in if answer.input_tokens is None else answer.input_tokens
-    return RequestRow(sent_at_s, due_s, told_in, answer.output_tokens, answer.ttft_s, answer.e2e_s, status), reason
+    e2e_s = answer.e2e_s  # two clocks of a client may put the last token microseconds before the first
+    if e2e_s is not None and answer.ttft_s is not None:
+        e2e_s = max(e2e_s, answer.ttft_s)
+    return RequestRow(sent_at_s, due_s, told_in, answer.output_tokens, answer.ttft_s, e2e_s, status), reason

@@ -238,3 +238,13 @@ def test_completions_that_disagree_with_littles_law_are_told():
     }
     sent = sent_of(closed_schedule(concurrency=4, count=200), answers.values(), DONE)
     assert any("in flight for" in doubt for doubt in sent.doubts)
+
+
+def test_a_last_token_is_never_before_the_first(tmp_path):
+    schedule = open_schedule()
+    answers = {**answers_to(schedule), 2: replace(good(2, 0.0), ttft_s=0.4001, e2e_s=0.4)}
+    sent = sent_of(schedule, answers.values(), DONE)
+    path = write_records(tmp_path, CellKey("chat", 1, "r1"), 0, sent.rows)
+    faults = FaultList("records")
+    assert read_records(path, sent.window_s, faults) is not None
+    assert not faults.errors
