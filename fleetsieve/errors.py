@@ -87,5 +87,11 @@ class SolverMissing(FleetSieveError):
     exit_code = 3
 
 
+class EngineMissing(FleetSieveError):
+    """A program that a live run needs is not there: the server's command or the load generator."""
+
+    exit_code = 3
+
+
 class SolveFailed(FleetSieveError):
     """The solver ended without an answer that can be used, or its answer failed the exact re-check."""

@@ -78,6 +78,8 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no file", "name a certificate that solve or run has written")
         document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault

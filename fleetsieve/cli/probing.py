@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from fleetsieve.errors import UsageError
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
-    from fleetsieve.instance import Cell
+    from fleetsieve.instance import Cell, Instance
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.probes import Probe
+    from fleetsieve.serving.config import ServeConfig
 
 REPLAY, VLLM = "replay", "vllm"
 PROBES = (REPLAY, VLLM)
@@ -116,12 +118,51 @@ def refuse_unfit(probing: Probing, read: Folder, seed: int) -> tuple[tuple[Cell,
         raise UsageError(
             "a live run measures one pool, and the instance has several", "give each pool a run of its own"
         )
+    _refuse_strangers(config, read.instance)
     sending_of(read.instance, config, seed)
+    _refuse_absent(config, probing.endpoints)
     cells, left_out = measurable(read.instance, config, probing.endpoints)
     if not cells:
         raise UsageError("no cell of the instance can be measured", "; ".join(left_out) or "cells.csv has none")
     few = too_few_requests(read.instance, cells)
     return cells, (*left_out, few) if few else left_out
+
+
+def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
+    """Refuse loads and servers of what the instance does not have: a mistyped name would be passed over in silence."""
+    classes = list(instance.class_by_name)
+    for name in config.load.classes:
+        if name not in classes:
+            raise UsageError(
+                f"serve.toml has [load.class.{name}], and {instance.name} has no such class",
+                f"it has {', '.join(classes)}",
+            )
+    tps = sorted({cell.key.tp for cell in instance.cells})
+    for tp in config.per_tp:
+        if tp not in tps:
+            told = ", ".join(map(str, tps))
+            raise UsageError(
+                f"serve.toml has [serve.tp.{tp}], and {instance.name} has no cell of TP {tp}", f"it has TP {told}"
+            )
+
+
+def _refuse_absent(config: ServeConfig, endpoints: Mapping[int, str]) -> None:
+    """Refuse a command that is not there and an endpoint at which nothing answers, before anything is started."""
+    from fleetsieve.errors import EngineMissing
+    from fleetsieve.serving.command import environment_of
+    from fleetsieve.serving.endpoint import Endpoint
+
+    generator = config.load.command or (("aiperf",) if config.load.generator == "aiperf" else ("vllm",))
+    if shutil.which(generator[0]) is None:
+        hint = "install the load generator, or give its path: [load] command = [...]"
+        raise EngineMissing(f"there is no command {generator[0]!r}, which sends the load", hint)
+    for url in endpoints.values():
+        if Endpoint(url, config.served_name).health() is None:
+            raise UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
+    path = environment_of(config, 1, ()).get("PATH")
+    if not endpoints and shutil.which(config.command[0], path=path) is None:
+        hint = "install it, or give its path: [serve] command = [...]"
+        raise EngineMissing(f"there is no command {config.command[0]!r}, which starts a server", hint)
 
 
 @contextmanager

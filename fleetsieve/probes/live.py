@@ -123,7 +123,6 @@ class Live:
         cell = self._instance.cell_by_key[key]
         row = Measurement(key, self._free_seed(key, look), started_at=datetime.now(UTC).isoformat(timespec="seconds"))
         began_s = time.monotonic()
-        self._tell(Phase(key, "start", 0.0, self._instance.measure.startup_s or None))
 
         def starting() -> None:
             self._go_on()

@@ -53,6 +53,8 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
     Raises:
         UsageError: when the file cannot be read, has another shape, or names what the instance does not have.
     """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no file", "name a file with an allocation, or a stored certificate")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as fault:

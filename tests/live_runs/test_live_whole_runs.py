@@ -105,7 +105,7 @@ def test_a_load_generator_that_fails_is_told_and_ends_the_run_the_second_time(cl
 
 def test_a_load_generator_that_is_not_there(cli, live, tmp_path) -> None:
     said = cli(*live(generator=["/no/such/aiperf"]).arguments(tmp_path / "run"))
-    assert (said.code, "there is no command '/no/such/aiperf'" in said.err) == (2, True)
+    assert (said.code, "there is no command '/no/such/aiperf'" in said.err) == (3, True)
     assert not (tmp_path / "run" / "records").exists()
 
 
