@@ -27,7 +27,7 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
 
     assert probing.config is not None
     read = read_instance(source)
-    cells, warnings = refuse_unfit(probing, read, wanted.seed)
+    cells, warnings = refuse_unfit(probing, read, wanted.seed, dry=True)
     for sentence in warnings:
         say(messages(), f"warning: {sentence}", "yellow")
     config = read_serve_config(probing.config)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleetsieve.errors import UsageError
+from fleetsieve.errors import FleetSieveError, UsageError
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
@@ -102,7 +102,9 @@ def _by_tp(texts: tuple[str, ...]) -> dict[int, str]:
     return found
 
 
-def refuse_unfit(probing: Probing, read: Folder, seed: int) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
+def refuse_unfit(
+    probing: Probing, read: Folder, seed: int, *, dry: bool = False
+) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
     """The cells that a live run can measure and what to know before, after every check that needs no server.
 
     Raises:
@@ -120,12 +122,18 @@ def refuse_unfit(probing: Probing, read: Folder, seed: int) -> tuple[tuple[Cell,
         )
     _refuse_strangers(config, read.instance)
     sending_of(read.instance, config, seed)
-    _refuse_absent(config, probing.endpoints)
+    absent: tuple[str, ...] = ()
+    try:
+        _refuse_absent(config, probing.endpoints)
+    except FleetSieveError as fault:
+        if not dry:
+            raise
+        absent = (fault.message,)
     cells, left_out = measurable(read.instance, config, probing.endpoints)
     if not cells:
         raise UsageError("no cell of the instance can be measured", "; ".join(left_out) or "cells.csv has none")
     few = too_few_requests(read.instance, cells)
-    return cells, (*left_out, few) if few else left_out
+    return cells, (*absent, *left_out, *filter(None, (few,)))
 
 
 def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
