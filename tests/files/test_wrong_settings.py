@@ -52,7 +52,7 @@ REPLACED = [
     ('name = "two-classes"', 'name = ""', 2, "name", "name is empty; write the name of the instance"),
     ('name = "two-classes"', "name = 7", 2, "name", "7 is not a text; name must be a text"),
     ("gpus = 16\n", "", 5, "fleet.gpus", "the key 'gpus' is missing; write gpus = (a whole number >= 1 and <= 100000, in GPUs)"),
-    ("gpus = 16\n", "gpus = 16.5\n", 6, "fleet.gpus", "16.5 is not a whole number; gpus must be a whole number >= 1, in GPUs"),
+    ("gpus = 16\n", "gpus = 16.5\n", 6, "fleet.gpus", "16.5 is not a whole number; gpus must be a whole number >= 1 and <= 100000, in GPUs"),
     ("gpus = 16\n", "gpus = 16\nmax_utilisation = 80\n", 7, "fleet.max_utilisation", "max_utilisation is a fraction; 80 looks like percent, write 0.8"),
     ("[fleet]\ngpus = 16\ngpus_per_node = 8\n", "fleet = 16\n", 5, "fleet", "fleet is a section, not a value; write [fleet] on a line of its own"),
     ("[fleet]\ngpus = 16\ngpus_per_node = 8\n", "", 0, "fleet", "the section [fleet] is missing; write [fleet] with gpus = ..."),
@@ -79,7 +79,7 @@ def test_pools(sample: Sample) -> None:
     ]
     assert told == [
         (9, "fleet.pools.name", "a second pool is called 'h100'; names must differ"),
-        (10, "fleet.pools.gpus", "-1 is negative; gpus must be >= 1"),
+        (10, "fleet.pools.gpus", "-1 is negative; gpus must be >= 1 and <= 100000"),
         (12, "fleet.pools.name", "the key 'name' is missing; write name = (a text)"),
         (12, "fleet.pools.gpus", "the key 'gpus' is missing; write gpus = (a whole number >= 1 and <= 100000, in GPUs)"),
         (13, "fleet.pools.gpu", "unknown key 'gpu'; did you mean 'gpus'? ([fleet.pools] takes name, gpus, gpus_per_node, price_per_gpu_h, hbm_bytes_per_s, flops_per_s)"),
