@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.cli.main import emit
-from fleetsieve.cli.probing import Probing, refuse_unfit
+from fleetsieve.cli.probing import Probing, prepared
 from fleetsieve.cli.run_loop import Request, sieve_of
 from fleetsieve.errors import UsageError
 
@@ -22,15 +22,13 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
     from fleetsieve.files import read_instance, read_predictions
     from fleetsieve.presentation.terminal import messages, results, say
     from fleetsieve.serving.command import command_of, environment_of
-    from fleetsieve.serving.config import read_serve_config
     from fleetsieve.studies.forecast import forecast_gpu_s
 
-    assert probing.config is not None
     read = read_instance(source)
-    cells, warnings = refuse_unfit(probing, read, wanted.seed, dry=True)
-    for sentence in warnings:
+    ready = prepared(probing, read, wanted.seed, dry=True)
+    for sentence in ready.warnings:
         say(messages(), f"warning: {sentence}", "yellow")
-    config = read_serve_config(probing.config)
+    config, cells = ready.config, ready.cells
     predictions = read_predictions(prior, read.instance).predictions if prior is not None else None
     sieve = sieve_of(read, wanted, _Allowed({cell.key: read.instance.measure.max_looks for cell in cells}), predictions)
     first = None if sieve.finished else sieve.ask()

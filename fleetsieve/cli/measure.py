@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from fleetsieve.files import Folder
     from fleetsieve.instance import Cell, Instance, Measurement
 
-FAILED_CELLS = 4
-
 
 @click.command("measure")
 @options.folder
@@ -46,7 +44,7 @@ def command(
 
     With --grid, looks that are there already are not made again: a grid that was interrupted goes on.
     """
-    from fleetsieve.cli.run_loop import terminated
+    from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
     from fleetsieve.cost import server_of
     from fleetsieve.files import append_measurement, read_instance, resolve
     from fleetsieve.presentation.live import LiveView
@@ -64,7 +62,7 @@ def command(
     assert probing is not None
     with _held(path):
         read = read_instance(path)
-        allowed, _ = probings.refuse_unfit(probing, read, seed)
+        allowed = probings.prepared(probing, read, seed).cells
         chosen = list(allowed) if grid else [_cell(read.instance, text, allowed) for text in cells]
         looks = [cell for _ in range(repeat) for cell in sorted(chosen, key=lambda c: (server_of(c), c.key))]
         looks = sorted(_missing(looks, read) if grid else looks, key=server_of)

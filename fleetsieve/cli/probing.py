@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleetsieve.instance import Cell, Instance
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.probes import Probe
+    from fleetsieve.probes.live import Sending
     from fleetsieve.serving.config import ServeConfig
 
 REPLAY, VLLM = "replay", "vllm"
@@ -102,10 +103,18 @@ def _by_tp(texts: tuple[str, ...]) -> dict[int, str]:
     return found
 
 
-def refuse_unfit(
-    probing: Probing, read: Folder, seed: int, *, dry: bool = False
-) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
-    """The cells that a live run can measure and what to know before, after every check that needs no server.
+@dataclass(frozen=True)
+class Prepared:
+    """A live run before anything is started: serve.toml, what is sent, the cells that can be measured, what to know before."""
+
+    config: ServeConfig
+    sending: Sending
+    cells: tuple[Cell, ...]
+    warnings: tuple[str, ...]
+
+
+def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) -> Prepared:
+    """A live run, after every check that needs no server; a dry one tells what is not there, and goes on.
 
     Raises:
         UsageError: when nothing can be measured, or a class has no load.
@@ -121,7 +130,7 @@ def refuse_unfit(
             "a live run measures one pool, and the instance has several", "give each pool a run of its own"
         )
     _refuse_strangers(config, read.instance)
-    sending_of(read.instance, config, seed)
+    sending = sending_of(read.instance, config, seed)
     absent: tuple[str, ...] = ()
     try:
         _refuse_absent(config, probing.endpoints)
@@ -133,7 +142,7 @@ def refuse_unfit(
     if not cells:
         raise UsageError("no cell of the instance can be measured", "; ".join(left_out) or "cells.csv has none")
     few = too_few_requests(read.instance, cells)
-    return cells, (*absent, *left_out, *filter(None, (few,)))
+    return Prepared(config, sending, cells, (*absent, *left_out, *filter(None, (few,))))
 
 
 def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
@@ -157,18 +166,17 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
 def _refuse_absent(config: ServeConfig, endpoints: Mapping[int, str]) -> None:
     """Refuse a command that is not there and an endpoint at which nothing answers, before anything is started."""
     from fleetsieve.errors import EngineMissing
-    from fleetsieve.serving.command import environment_of
+    from fleetsieve.serving.command import program_path
     from fleetsieve.serving.endpoint import Endpoint
 
-    generator = config.load.command or (("aiperf",) if config.load.generator == "aiperf" else ("vllm",))
+    generator = config.load.program
     if shutil.which(generator[0]) is None:
         hint = "install the load generator, or give its path: [load] command = [...]"
         raise EngineMissing(f"there is no command {generator[0]!r}, which sends the load", hint)
     for url in endpoints.values():
         if Endpoint(url, config.served_name).health() is None:
             raise UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
-    path = environment_of(config, 1, ()).get("PATH")
-    if not endpoints and shutil.which(config.command[0], path=path) is None:
+    if not endpoints and program_path(config) is None:
         hint = "install it, or give its path: [serve] command = [...]"
         raise EngineMissing(f"there is no command {config.command[0]!r}, which starts a server", hint)
 
@@ -190,26 +198,22 @@ def opened(probing: Probing, read: Folder, run: Path, seed: int, view: LiveView 
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes.live import Live
     from fleetsieve.probes.replicas import Replicas
-    from fleetsieve.probes.sending import sending_of
-    from fleetsieve.serving.config import read_serve_config
     from fleetsieve.serving.register import stop_orphans
 
-    assert probing.config is not None
     assert view is not None
     for orphan in stop_orphans(run):
         say(messages(), f"a server that was left on port {orphan.server.port} is stopped (process {orphan.server.pid})")
-    cells, warnings = refuse_unfit(probing, read, seed)
-    for sentence in warnings:
+    ready = prepared(probing, read, seed)
+    for sentence in ready.warnings:
         say(messages(), f"warning: {sentence}", "yellow")
-    config = read_serve_config(probing.config)
-    replicas = Replicas(config, run, endpoints=probing.endpoints, most=probing.max_servers, tell=view.note)
+    replicas = Replicas(ready.config, run, endpoints=probing.endpoints, most=probing.max_servers, tell=view.note)
     with replicas, view:
         yield Live(
             read.instance,
             replicas,
-            sending_of(read.instance, config, seed),
+            ready.sending,
             run,
-            cells=cells,
+            cells=ready.cells,
             measured=read.measurements,
             tell=view.phase,
         )

@@ -140,7 +140,7 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
     tell_suspicions(read.suspicions)
     table = None
     if probing.live:
-        probings.refuse_unfit(probing, read, wanted.seed)
+        probings.prepared(probing, read, wanted.seed)
     else:
         table = source / journal.HIDDEN
         table = table if os.path.lexists(table) else source / journal.MEASURED

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from fleetsieve.doctor.check import Check
 from fleetsieve.errors import FleetSieveError
-from fleetsieve.serving.command import environment_of
+from fleetsieve.serving.command import program_path
 from fleetsieve.serving.config import ServeConfig
-from fleetsieve.serving.gpus import occupied, read_memory, refuse_same
+from fleetsieve.serving.gpus import FREE_SHARE, occupied, read_memory, refuse_same
 from fleetsieve.serving.locks import Locks
 from fleetsieve.serving.register import Register
 from fleetsieve.serving.server import Server
@@ -20,7 +20,6 @@ LEAST_FREE_BYTES = 5 << 30
 """Disk that a run may need: records, logs, and what the load generator writes meanwhile."""
 
 VERSION_S = 120.0
-FREE_SHARE = 0.9
 
 
 def examine_live(config: ServeConfig, *, start: bool) -> list[Check]:
@@ -32,12 +31,8 @@ def examine_live(config: ServeConfig, *, start: bool) -> list[Check]:
     return checks
 
 
-def _found(command: tuple[str, ...], config: ServeConfig) -> str | None:
-    return shutil.which(command[0], path=environment_of(config, 1, ()).get("PATH"))
-
-
 def _command(config: ServeConfig) -> Check:
-    path = _found(config.command, config)
+    path = program_path(config)
     if path is None:
         return Check(
             "server",
@@ -63,7 +58,7 @@ def _versioned(name: str, path: str) -> Check:
 
 
 def _generator(config: ServeConfig) -> Check:
-    command = config.load.command or ((config.load.generator,) if config.load.generator == "aiperf" else ("vllm",))
+    command = config.load.program
     path = shutil.which(command[0])
     if path is None:
         hint = "pip install aiperf==0.13.0 in an environment of its own, and [load] command = [its path]"

@@ -12,7 +12,7 @@ from fleetsieve.serving.config import ServeConfig
 from fleetsieve.serving.endpoint import Endpoint
 from fleetsieve.serving.external import ExternalServer
 from fleetsieve.serving.failures import Failure
-from fleetsieve.serving.gpus import GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
+from fleetsieve.serving.gpus import FREE_SHARE, GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
 from fleetsieve.serving.locks import Locks
 from fleetsieve.serving.register import Register, stop_orphans
 from fleetsieve.serving.replica import Replica
@@ -21,9 +21,6 @@ from fleetsieve.serving.server import Server
 LOGS = "logs"
 FREED_S = 60.0
 """How long a driver may take to give the memory of a stopped server back."""
-
-FREE_SHARE = 0.9
-"""vLLM takes 90 % of a GPU's memory unless it is told otherwise: with less free, a start is likely to fail, and it is told."""
 
 
 class Replicas:

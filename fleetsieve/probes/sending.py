@@ -48,8 +48,8 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
 def generator_of(load: LoadConfig) -> LoadGenerator:
     """The load generator that is named."""
     if load.generator == "aiperf":
-        return AIPerf(load.command or ("aiperf",), load.request_timeout_s)
-    return VllmBench(load.command or ("vllm",))
+        return AIPerf(load.program, load.request_timeout_s)
+    return VllmBench(load.program)
 
 
 def source_of(workload: WorkloadClass, stated: ClassLoad) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 
 from fleetsieve.errors import UsageError
@@ -31,6 +32,11 @@ def environment_of(config: ServeConfig, tp: int, gpus: Sequence[str]) -> dict[st
     if gpus:
         set_here |= {"CUDA_VISIBLE_DEVICES": ",".join(gpus), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     return set_here | dict(config.environment) | dict(config.per_tp.get(tp, TpOverrides()).environment)
+
+
+def program_path(config: ServeConfig) -> str | None:
+    """Where the program is that starts a server; None where there is none."""
+    return shutil.which(config.command[0], path=environment_of(config, 1, ()).get("PATH"))
 
 
 def valid_tps(config: ServeConfig, most: int | None = None) -> tuple[int, ...] | None:

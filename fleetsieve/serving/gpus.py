@@ -11,6 +11,9 @@ from typing import Any
 
 from fleetsieve.errors import UsageError
 
+FREE_SHARE = 0.9
+"""vLLM takes 90 % of a GPU's memory unless it is told otherwise: with less free, a start is likely to fail."""
+
 _POLL_S = 0.2
 
 

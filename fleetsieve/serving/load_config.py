@@ -84,6 +84,11 @@ class LoadConfig:
     token_ids: tuple[int, int] | None = None
     classes: Mapping[str, ClassLoad] = field(default_factory=dict)
 
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The command that sends the load: the one that is stated, else the generator's own."""
+        return self.command or (("aiperf",) if self.generator == "aiperf" else ("vllm",))
+
     def of_class(self, name: str) -> ClassLoad:
         """The load of the class `name`; one that serve.toml does not name has the means of classes.csv."""
         return self.classes.get(name, ClassLoad(seed=self.seed))
