@@ -25,6 +25,7 @@ import pytest
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.load.account import measured
 from fleetsieve.load.aiperf import AIPerf
+from fleetsieve.load.doubts import LEAST_IN_FLIGHT
 from fleetsieve.load.protocol import Ending, Flow, LoadGenerator
 from fleetsieve.load.schedule import Shape, Tokens, closed_loop, open_loop
 from fleetsieve.load.traces import Trace
@@ -240,12 +241,13 @@ def real_server(serve_toml, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         started.stop()
 
 
-@pytest.mark.parametrize("kind", ["open", "closed"])
+@pytest.mark.parametrize("kind", ["open", "one in flight", "three in flight"])
 def test_a_real_vllm_agrees_on_every_request(aiperf, real_server, tmp_path, kind):
     shape, told = Shape(Tokens(30, 90), Tokens(6, 20)), {"warmup_s": 2.0, "window_s": 6.0, "token_ids": IDS}
     loops = {
         "open": lambda: open_loop(shape, 4.0, cooldown_s=3.0, seed=21, **told),
-        "closed": lambda: closed_loop(shape, 3, seed=22, **told),
+        "one in flight": lambda: closed_loop(shape, 1, seed=22, **told),
+        "three in flight": lambda: closed_loop(shape, 3, seed=22, **told),
     }
     schedule = loops[kind]()
     patient = AIPerf(aiperf.command, request_timeout_s=60.0, send_error_limit_s=BUSY_S)
@@ -261,5 +263,10 @@ def test_a_real_vllm_agrees_on_every_request(aiperf, real_server, tmp_path, kind
     assert row.status is Status.OK
     if kind == "open":
         assert row.requests == 24
+    elif kind == "one in flight":
+        assert sent.in_flight == pytest.approx(1.0, rel=0.25)
     else:
-        assert sent.in_flight == pytest.approx(3.0, rel=0.25)
+        # AIPerf 0.13 may fill a slot only when the next request ends, where several end at once: what is lacking must be told.
+        assert 1.0 < sent.in_flight <= 3.0
+        told_so = any("requests were in flight on average, of 3" in doubt for doubt in sent.doubts)
+        assert told_so == (sent.in_flight < LEAST_IN_FLIGHT * 3), sent.doubts
