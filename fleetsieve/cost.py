@@ -13,8 +13,8 @@ from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, MeasureSe
 Server = tuple[int, str]
 """A running server: (tensor-parallel degree, pool)."""
 
-SERVER_GONE = frozenset({Status.FAILED_START, Status.OOM, Status.CRASHED})
-"""Endings after which no server is up: the next look pays for a start."""
+SERVER_GONE = frozenset({Status.FAILED_START, Status.OOM, Status.TIMEOUT, Status.CRASHED})
+"""Endings after which no server is up, so that the next look pays for a start; one that timed out may be stuck, and is stopped."""
 
 
 def server_of(cell: Cell) -> tuple[int, str]:
