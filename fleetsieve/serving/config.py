@@ -93,17 +93,30 @@ def read_serve_config(path: Path) -> ServeConfig:
     """What the serve.toml at `path` states; relative paths in it are seen from its folder.
 
     Raises:
-        UsageError: when there is no such file.
+        UsageError: when there is no such file, or it is a folder or a pipe.
         InputError: with every fault of the file, each with its line.
     """
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}", 'write a serve.toml: [serve] with model = "..." is enough')
+    _refuse_no_file(path)
     faults = FaultList(path.name)
     tables = read_toml(path, faults)
     config = None if tables is None else _read(tables, path.resolve().parent)
     if config is None or faults.errors:
         raise InputError(faults.errors)
     return config
+
+
+def _refuse_no_file(path: Path) -> None:
+    """Refuse what cannot be read as often as a run needs it; a pipe would be waited for."""
+    if path.is_file():
+        return
+    if path.is_dir():
+        inside = path / "serve.toml"
+        right = f"give the file in it: {inside}" if inside.is_file() else "give the serve.toml itself"
+        raise UsageError(f"{path} is a folder, not a file", right)
+    if path.exists():
+        what = "a pipe" if path.is_fifo() else "a device or a socket"
+        raise UsageError(f"{path} is {what}, and a run reads its serve.toml again", "write it to a file, and give that")
+    raise UsageError(f"there is no file {path}", 'write a serve.toml: [serve] with model = "..." is enough')
 
 
 def _read(tables: TomlTables, folder: Path) -> ServeConfig:

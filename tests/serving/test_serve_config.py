@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,19 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 def test_no_file_is_said_with_what_would_be_enough(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         read_serve_config(tmp_path / "serve.toml")
+
+
+def test_a_folder_or_a_pipe_is_called_what_it_is(folder: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder, not a file") as caught:
+        read_serve_config(folder)
+    assert caught.value.hint == f"give the file in it: {folder / 'serve.toml'}"
+    with pytest.raises(UsageError, match="tiny is a folder") as caught:
+        read_serve_config(folder / "tiny")
+    assert caught.value.hint == "give the serve.toml itself"
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(UsageError, match="is a pipe, and a run reads its") as caught:
+        read_serve_config(folder / "pipe")
+    assert caught.value.hint == "write it to a file, and give that"
 
 
 @pytest.mark.parametrize(
