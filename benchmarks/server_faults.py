@@ -21,10 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetsieve.processes.session import identity_of
 from fleetsieve.serving.config import ServeConfig
 from fleetsieve.serving.failures import Failure
 from fleetsieve.serving.metrics import ClientMeans, compare, deltas
-from fleetsieve.serving.processes import identity_of
 from fleetsieve.serving.register import Register
 from fleetsieve.serving.server import Server
 

@@ -31,6 +31,7 @@ STORY = """
     stopping                when going on does not pay
     sieve                   ask and tell
     files                   folders <-> instances
+    processes               a child with all that it starts
     load serving            requests sent to a replica; a server and its GPUs
     what_if                 the same fleet under other numbers
     sensitivity             at which numbers the decision changes

@@ -15,11 +15,15 @@ from pathlib import Path
 
 from fleetsieve.load.answers import Answer, Exit, complete, sent_of, window_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
-from fleetsieve.load.process import last_lines, run_watched
+from fleetsieve.load.process import run_watched
 from fleetsieve.load.protocol import Ending, Flow, Sent, Watch
 from fleetsieve.load.schedule import Schedule
+from fleetsieve.processes.log import KEPT_LINES, last_lines
 
 RECORDS = "profile_export.jsonl"
+FREE_SLOTS_SEEN_RPS = 1000
+"""How often a closed loop looks for a free slot. Without a rate AIPerf looks all the time: that takes a core, and where cores are
+few its own workers wait for it and slots stay empty."""
 LOG = "aiperf.log"
 
 _TOKENIZER: Mapping[str, object] = {
@@ -85,7 +89,7 @@ class AIPerf:
             ending = Ending.DONE if whole else Ending.DEADLINE if ended.interrupted == "deadline" else Ending.STOPPED
         else:
             ending = Ending.DONE if tail.answers and (ended.exit_code == 0 or whole) else Ending.FAILED
-        exit = Exit(ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log))
+        exit = Exit(ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES))
         return sent_of(schedule, tail.answers.values(), exit, self.send_error_limit_s)
 
     def _arguments(self, schedule: Schedule, url: str, model: str, folder: Path) -> list[str]:
@@ -94,6 +98,7 @@ class AIPerf:
         else:
             pace = ["--concurrency", str(schedule.concurrency), "--request-count", str(len(schedule))]
             pace += ["--dataset-sampling-strategy", "sequential"]
+            pace += ["--request-rate", str(FREE_SLOTS_SEEN_RPS), "--arrival-pattern", "constant"]
         return [
             *self.command, "profile", "--model", model, "--url", url, "--endpoint-type", "completions", "--streaming",
             "--input-file", str(folder / "payloads.jsonl"), "--custom-dataset-type", "mooncake_trace", *pace,

@@ -16,6 +16,9 @@ SEND_ERROR_LIMIT_S = 0.05
 LEAST_IN_FLIGHT = 0.9
 """A closed loop that held less than this share of its concurrency is told."""
 
+SAME_LOAD = 0.8
+"""One that held less than this share was of another load."""
+
 THROUGHPUTS_AGREE = 0.1
 """Two ways to count a closed loop's throughput may differ by this share, and by what begins and ends at the window's edges."""
 
@@ -69,6 +72,16 @@ def of_closed_loop(
                 f"make {by_law:.3g}"
             )
     return told
+
+
+def another_load(concurrency: int | None, in_flight: float | None) -> str | None:
+    """Why what was measured is of a lower load than its cell's; None for an open loop, and when the loop was held.
+
+    Its tails would be too good for the concurrency that it is named after.
+    """
+    if concurrency is None or in_flight is None or in_flight >= SAME_LOAD * concurrency:
+        return None
+    return f"{in_flight:.1f} requests were in flight on average, of {concurrency}"
 
 
 def of_lengths(counted: Sequence[tuple[int, int]]) -> list[str]:

@@ -21,9 +21,10 @@ import numpy as np
 from fleetsieve.errors import UsageError
 from fleetsieve.load.answers import Answer, Exit, sent_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
-from fleetsieve.load.process import last_lines, run_watched
+from fleetsieve.load.process import run_watched
 from fleetsieve.load.protocol import Ending, Flow, Sent, Watch
 from fleetsieve.load.schedule import Schedule
+from fleetsieve.processes.log import KEPT_LINES, last_lines
 
 RESULT = "result.json"
 LOG = "vllm-bench.log"
@@ -79,7 +80,7 @@ class VllmBench:
             ending = Ending.DEADLINE if ended.interrupted == "deadline" else Ending.STOPPED
         else:
             ending = Ending.DONE if answers and ended.exit_code == 0 else Ending.FAILED
-        exit = Exit(ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log))
+        exit = Exit(ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES))
         return sent_of(schedule, answers, exit, self.send_error_limit_s)
 
     def _arguments(self, schedule: Schedule, count: int, url: str, model: str, folder: Path) -> list[str]:

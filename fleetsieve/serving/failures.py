@@ -9,16 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fleetsieve.instance import Status
+from fleetsieve.processes.log import KEPT_LINES
 
-KEPT_LINES = 20
 _BEFORE = re.compile(r"^(\([^)]*pid=\d+\)\s*)?((ERROR|CRITICAL) [\d-]+ [\d:]+ \[[^]]*\]\s*)?")
 _AFTER = re.compile(r" \[type=\w+, input_value=.*")
 _HARMLESS = re.compile(r"\b(DEBUG|INFO|WARNING) \d\d-\d\d ")
-_TAIL_BYTES = 256 << 10
-_WIDEST = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +133,6 @@ def death(exit_code: int | None, log: Sequence[str], health: int | None = None) 
         return Failure(Status.OOM, _MEMORY.reason.format(line=found), True, kept)
     what = f"it answers /health with {health or 'nothing'}" if exit_code is None else _ended(exit_code, "while serving")
     return Failure(Status.CRASHED, what, True, kept)
-
-
-def last_lines(path: Path, since: int = 0) -> tuple[str, ...]:
-    """The last lines of a log from byte `since` on, at most some hundred KiB; () when there are none."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(since, size - _TAIL_BYTES))
-            text = file.read(_TAIL_BYTES).decode("utf-8", errors="replace")
-    except OSError:
-        return ()
-    return tuple(line.rstrip()[:_WIDEST] for line in text.replace("\r", "\n").split("\n") if line.strip())
 
 
 def _last(pattern: re.Pattern[str], log: Sequence[str]) -> str | None:

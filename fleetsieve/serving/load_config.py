@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fleetsieve.files.schema import AT_LEAST_ONE, POSITIVE
+from fleetsieve.files.schema import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE
 from fleetsieve.files.toml_lines import Place
 from fleetsieve.files.toml_reading import TomlTables, shown
 from fleetsieve.files.toml_schema import Key, Type
@@ -20,6 +20,7 @@ LOAD = {
     "generator": Key(Type.TEXT, choices=GENERATORS),
     "request_timeout_s": Key(Type.NUMBER, POSITIVE, "seconds"),
     "run_deadline_s": Key(Type.NUMBER, POSITIVE, "seconds"),
+    "fresh_warmup_s": Key(Type.NUMBER, NON_NEGATIVE, "seconds"),
     "tokenizer": Key(Type.TEXT),
     "seed": Key(Type.INTEGER),
 }
@@ -71,6 +72,7 @@ class LoadConfig:
     """[load]: `command` is what starts the generator, empty where its own name does.
 
     `request_timeout_s` bounds one request, `run_deadline_s` one run of the generator (None: derived from the cell's window).
+    `fresh_warmup_s` is added to the warm-up of the first look at a server, whose first answers are slow.
     `tokenizer` is a name or a folder (default: the model). `token_ids` are the first id of synthetic prompts and the one after
     the last (None: from the model's vocabulary).
     """
@@ -79,6 +81,7 @@ class LoadConfig:
     command: tuple[str, ...] = ()
     request_timeout_s: float = 60.0
     run_deadline_s: float | None = None
+    fresh_warmup_s: float = 10.0
     tokenizer: str = ""
     seed: int = 0
     token_ids: tuple[int, int] | None = None

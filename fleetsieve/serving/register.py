@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.errors import FleetSieveError
-from fleetsieve.serving.processes import Session, identity_of
+from fleetsieve.processes.session import Session, identity_of
 
 NAME = "servers.jsonl"
 ORPHAN_STOP_S = 10.0

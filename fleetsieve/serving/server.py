@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,12 +14,15 @@ import psutil
 
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Status
+from fleetsieve.processes.child import Child
+from fleetsieve.processes.log import last_lines
+from fleetsieve.processes.session import identity_of
 from fleetsieve.serving.command import command_of, environment_of, refuse_impossible, valid_tps
 from fleetsieve.serving.config import PREFIX_CACHE, ServeConfig
 from fleetsieve.serving.endpoint import CALL_S, RESET_S, Endpoint
-from fleetsieve.serving.failures import Failure, death, last_lines, start_failure
+from fleetsieve.serving.failures import Failure, death, start_failure
+from fleetsieve.serving.listeners import listeners
 from fleetsieve.serving.metrics import Scrape
-from fleetsieve.serving.processes import Session, identity_of, listeners
 from fleetsieve.serving.register import Register, Started
 from fleetsieve.serving.replica import Stopped
 
@@ -77,37 +79,22 @@ class Server:
                 log.flush()
                 self._log_start = log.tell()
                 self._started_s = time.monotonic()
-                self._process = subprocess.Popen(
-                    ["/bin/sh", "-c", _WAITING_SHELL, "fleetsieve-server", *command],
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=inherited | environment,
-                    start_new_session=True,
-                    bufsize=0,
-                )
+                words = ["/bin/sh", "-c", _WAITING_SHELL, "fleetsieve-server", *command]
+                self._child = Child(words, log, inherited | environment)
         except OSError as fault:
             raise FleetSieveError(
                 f"cannot start a server with its log {self.log}: {fault.strerror or fault}"
             ) from fault
-        pid, pipe = self._process.pid, self._process.stdin
-        assert pipe is not None
-        self.pid, self._register = pid, register
-        self._session = Session(pid, {}, held=True)
+        pid, identity = self._child.pid, self._child.identity
+        self.pid, self._session, self._register = pid, self._child.session, register
         try:
-            identity = identity_of(pid)
             if identity is None:
                 raise FleetSieveError(f"the process {pid} of a server was gone as soon as it was there")
-            self._session.known[pid] = identity
             register.started(Started(pid, command, self.port, self.gpus, str(self.log), {pid: identity}))
-            with suppress(BrokenPipeError):  # it was killed meanwhile: `wait_ready` tells
-                pipe.write(b"go\n")
-            pipe.close()
+            self._child.send(b"go\n")  # where it was killed meanwhile, `wait_ready` tells
+            self._child.close_input()
         except BaseException:
-            self._session.end(0.0)
-            self._process.kill()
-            self._process.wait()
-            pipe.close()
+            self._child.end(0.0)
             raise
 
     @property
@@ -127,7 +114,7 @@ class Server:
 
     def alive(self) -> bool:
         """Whether its leading process lives; an engine that died may leave it (`failure` tells)."""
-        return self._stopped is None and identity_of(self.pid) == self._session.known[self.pid]
+        return self._stopped is None and self._child.alive()
 
     def wait_ready(self, deadline_s: float | None = None, each: Callable[[], None] = lambda: None) -> Failure | None:
         """Wait until it answers, it is our own process that does, and it serves our model; `deadline_s` counts from its start.
@@ -191,17 +178,16 @@ class Server:
 
     def log_lines(self) -> tuple[str, ...]:
         """The last lines that it wrote."""
-        return last_lines(self.log, self._log_start)
+        return last_lines(self.log, since=self._log_start)
 
     def stop(self, stop_s: float | None = None) -> Stopped:
         """SIGTERM, after `stop_s` (default: of serve.toml; 0 is at once) SIGKILL to all, until its session is empty."""
         if self._stopped is None:
             began_s = time.monotonic()
-            killed, left = self._session.end(self._config.stop_s if stop_s is None else stop_s)
-            code = None if self.pid in left else self._process.wait()
+            ending = self._child.end(self._config.stop_s if stop_s is None else stop_s)
             self._ended_s = time.monotonic()
-            self._stopped = Stopped(code, killed, left, self._ended_s - began_s)
-            if not left:
+            self._stopped = Stopped(ending.exit_code, ending.killed, ending.left, self._ended_s - began_s)
+            if not ending.left:
                 with suppress(FleetSieveError):  # a full disk: without the line, its identities tell that it is gone
                     self._register.stopped(self.pid)
         return self._stopped

@@ -21,9 +21,9 @@ import psutil
 import pytest
 
 from fleetsieve.instance import Status
+from fleetsieve.processes.session import identity_of
 from fleetsieve.serving.config import ServeConfig, read_serve_config
 from fleetsieve.serving.metrics import ClientMeans, compare, deltas, missing
-from fleetsieve.serving.processes import identity_of
 from fleetsieve.serving.register import Register, living, stop_orphans
 from fleetsieve.serving.server import Server
 

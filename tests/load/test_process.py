@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from fleetsieve.errors import UsageError
-from fleetsieve.load.process import last_lines, run_watched
+from fleetsieve.load.process import run_watched
+from fleetsieve.processes.log import last_lines
 
 STUBBORN = (
     "import os, signal, subprocess, sys, time\n"

@@ -16,8 +16,8 @@ import pytest
 from hostile import SCRIPT, some_port, with_words
 
 from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.processes.session import Session, identity_of
 from fleetsieve.serving.locks import Locks, lock_folder
-from fleetsieve.serving.processes import Session, identity_of
 from fleetsieve.serving.register import NAME, Register, living, stop_orphans, unfinished
 
 START_ONE = Path(__file__).with_name("start_one.py")

@@ -15,9 +15,9 @@ from hostile import hostile
 
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import Status
+from fleetsieve.processes.session import identity_of
 from fleetsieve.serving.endpoint import Endpoint
 from fleetsieve.serving.external import ExternalServer
-from fleetsieve.serving.processes import identity_of
 from fleetsieve.serving.register import unfinished
 from fleetsieve.serving.server import Server
 

@@ -12,7 +12,8 @@ from hostile import hostile, some_port
 
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Status
-from fleetsieve.serving.failures import death, last_lines, start_failure
+from fleetsieve.processes.log import last_lines
+from fleetsieve.serving.failures import death, start_failure
 from fleetsieve.serving.register import NAME, Register, unfinished
 from fleetsieve.serving.server import Server
 
@@ -155,7 +156,7 @@ def test_deaths() -> None:
 def test_the_end_of_a_log_is_read_from_where_this_start_began(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"old out of memory\n" + b"new\r\xff\n\n" + b"x" * 1000)
-    assert last_lines(path, 18) == ("new", "\ufffd", "x" * 400)
+    assert last_lines(path, since=18) == ("new", "\ufffd", "x" * 400)
     path.write_bytes(b"line\n" * 1_000_000)
     assert len(last_lines(path)) < 60_000
     assert last_lines(tmp_path / "none") == ()

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -39,7 +38,7 @@ def identity_of(pid: int) -> str | None:
 
 
 class Session:
-    """The processes of one session: a server, its engine and its workers; `known` ones with their identities.
+    """The processes of one session: a program and all that it started; `known` ones with their identities.
 
     The kernel keeps a session's number as long as a process of it lives. So one live process of a known identity tells that the
     session is still the one that is meant, and then all its members belong to it and become known themselves. `held` says that
@@ -56,6 +55,15 @@ class Session:
         """The live processes that belong to it."""
         inside = self._inside()
         return (*inside, *(pid for pid, own in self.known.items() if pid not in inside and identity_of(pid) == own))
+
+    def cpu_s(self) -> float:
+        """The CPU seconds that its live processes have used so far."""
+        used = 0.0
+        for pid in self.members():
+            with suppress(psutil.Error):
+                times = psutil.Process(pid).cpu_times()
+                used += times.user + times.system
+        return used
 
     def adopt(self) -> None:
         """Make the members' children known, whatever session they are in."""
@@ -116,19 +124,3 @@ def _is_in(pid: int, session: int) -> bool:
         return pid > 0 and os.getsid(pid) == session
     except OSError:
         return False
-
-
-def listeners(port: int) -> tuple[tuple[str, int | None], ...]:
-    """The (address, pid) of every socket that listens on a TCP port; the pid is None where the system does not tell it.
-
-    Where the system tells the sockets of all to root alone (macOS), those of the caller's own processes.
-    """
-    found: list[tuple[Any, int | None]] = []
-    try:
-        found += [(socket, socket.pid) for socket in psutil.net_connections("tcp")]
-    except psutil.AccessDenied:
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                found += [(socket, process.pid) for socket in process.net_connections("tcp")]
-    listening = [(socket.laddr, pid) for socket, pid in found if socket.status == psutil.CONN_LISTEN]
-    return tuple((address.ip, pid) for address, pid in listening if address.port == port)
