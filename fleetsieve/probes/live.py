@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from weakref import WeakSet
 
 from fleetsieve.cost import expected_window_s
 from fleetsieve.errors import FleetSieveError
 from fleetsieve.files import RECORDS, record_name, write_records
 from fleetsieve.instance import Cell, CellKey, Instance, LoadKind, Measurement, Status
 from fleetsieve.load.account import measured
+from fleetsieve.load.doubts import another_load
 from fleetsieve.load.protocol import Ending, Flow, LoadGenerator, Sent
 from fleetsieve.load.schedule import Schedule, Source, closed_loop, look_seed, open_loop
 from fleetsieve.probes.beside import Load, disturbance
@@ -61,6 +63,7 @@ class Sending:
     """How load is sent: the generator, where each class's requests come from, and the limits of a request and of a look.
 
     `token_ids` are the first id of prompts and the one after the last. `run_deadline_s` None follows from the window.
+    `fresh_warmup_s` is added to the warm-up of the first look at a server: what it does for the first time takes it longer.
     """
 
     generator: LoadGenerator
@@ -68,6 +71,7 @@ class Sending:
     token_ids: tuple[int, int]
     request_timeout_s: float = 60.0
     run_deadline_s: float | None = None
+    fresh_warmup_s: float = 0.0
     seed: int = 0
 
 
@@ -94,6 +98,7 @@ class Live:
         self._cancelled = threading.Event()
         self._silent_looks = 0
         self._loads: list[Load] = []
+        self._warm: WeakSet[Replica] = WeakSet()
         self._taken = {(row.key, row.seed) for row in measured}
 
     @property
@@ -139,8 +144,8 @@ class Live:
         charged = self._replicas.charge(None if isinstance(replica, Failure) else replica)
         return replace(row, cost_gpu_s=charged)
 
-    def schedule(self, cell: Cell, seed: int) -> Schedule:
-        """What the look with the seed `seed` at a cell sends.
+    def schedule(self, cell: Cell, seed: int, fresh: bool = False) -> Schedule:
+        """What the look with the seed `seed` at a cell sends, to a `fresh` server or to one that has been measured.
 
         Raises:
             UsageError: when the cell has no load that can be sent.
@@ -148,11 +153,12 @@ class Live:
         settings, source = self._instance.measure, self._sending.sources[cell.key.class_name]
         drawn = look_seed(self._sending.seed, cell.key, seed)
         window_s = expected_window_s(settings, cell)
+        warmup_s = settings.warmup_s + (self._sending.fresh_warmup_s if fresh else 0.0)
         if cell.load_kind is LoadKind.RATE:
             return open_loop(
                 source,
                 cell.offered or 0.0,
-                warmup_s=settings.warmup_s,
+                warmup_s=warmup_s,
                 window_s=window_s,
                 cooldown_s=self._sending.request_timeout_s,
                 seed=drawn,
@@ -161,7 +167,7 @@ class Live:
         return closed_loop(
             source,
             round(cell.offered or 0.0),
-            warmup_s=settings.warmup_s,
+            warmup_s=warmup_s,
             window_s=window_s,
             seed=drawn,
             token_ids=self._sending.token_ids,
@@ -199,7 +205,7 @@ class Live:
 
     def _look(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
         told = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
-        schedule = self.schedule(cell, row.seed)
+        schedule = self.schedule(cell, row.seed, fresh=replica not in self._warm)
         longest_s = schedule.warmup_s + max(schedule.window_s, schedule.max_window_s or 0.0)
         deadline_s = self._sending.run_deadline_s or longest_s + self._sending.request_timeout_s + GENERATOR_START_S
         files = self._files(cell.key, row.seed)
@@ -223,6 +229,7 @@ class Live:
                 schedule, replica.endpoint.url, replica.endpoint.served_name, files, deadline_s, watch
             )
         self._go_on()
+        self._warm.add(replica)
         counted = deltas(before, replica.scrape())
         failure = replica.failure()
         self._refuse_broken(sent, failure, files)
@@ -239,6 +246,8 @@ class Live:
         elif counted.prefix_hit_share is not None and counted.prefix_hit_share > HIT_SHARE:
             why = "not valid: prompts came from the prefix cache (another --seed gives others)"
             row = replace(row, status=Status.REJECTED, source=f"{how}; {why}")
+        elif row.status is Status.OK and (why := another_load(schedule.concurrency, sent.in_flight)):
+            row = replace(row, status=Status.REJECTED, source=f"{how}; not valid: {why}")
         else:
             reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sent.failures.items())[:3])
             row = replace(row, source="; ".join(filter(None, [how, reasons and f"failed requests: {reasons}"])))

@@ -41,6 +41,7 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
         load.token_ids or vocabulary_of(Path(config.model)) or ANY_VOCABULARY,
         load.request_timeout_s,
         load.run_deadline_s,
+        load.fresh_warmup_s,
         seed + load.seed,
     )
 

@@ -22,6 +22,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("what", choices=["profile"])
     parser.add_argument("--clock-step-s", type=float, default=0.0, help="the wall clock jumps so far after 20 requests")
+    parser.add_argument("--idle-places", type=int, default=0, help="places of a closed loop that stay empty")
     for name in ("model", "url", "input-file", "artifact-dir"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--fixed-schedule", action="store_true")
@@ -139,7 +140,7 @@ async def main() -> None:
             await asyncio.gather(*sending)
         else:
             left = iter(rows[: asked.request_count])
-            await asyncio.gather(*(in_turn(left, *common) for _ in range(asked.concurrency)))
+            await asyncio.gather(*(in_turn(left, *common) for _ in range(asked.concurrency - asked.idle_places)))
 
 
 if __name__ == "__main__":

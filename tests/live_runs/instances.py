@@ -74,6 +74,7 @@ def make_live(
     measure: str = "",
     serve: str = "",
     load: str = "",
+    fresh_warmup_s: float = 0.0,
     generator: Sequence[str] = (),
 ) -> Live:
     """One class on TP 1 and TP 2, each at 40 requests/s for 1 s.
@@ -102,6 +103,7 @@ def make_live(
         "[load]",
         f"command = {json.dumps(list(generator) or [*PYTHON, str(FAST_ENGINE)])}",
         "request_timeout_s = 2",
+        f"fresh_warmup_s = {fresh_warmup_s}",
         load,
     ]
     (path / "serve.toml").write_text("\n".join(sections) + "\n", encoding="utf-8")
