@@ -1,13 +1,16 @@
 """Kill a live run with SIGKILL at random instants, resume it to its end, and look for what was lost or left.
 
-    python benchmarks/live_kills.py [KILLS]
+    python benchmarks/live_kills.py [--kills 17]
+    python benchmarks/live_kills.py --kills 3 --vllm FOLDER --aiperf FOLDER
 
-The servers are tests/live/hostile_server.py, the load generator is the fast stand-in of tests/live_runs. Beside each run stands a
-server of somebody else. The instants are drawn, from a fixed seed, between 0 and the time that an undisturbed run takes.
+The servers are tests/live/hostile_server.py and the load generator is the fast stand-in of tests/live_runs, or both are the real
+ones of two environments (tests/live/vllm_cpu/README.md): no other vLLM may run on the machine then. Beside each run stands a server
+of somebody else. The instants are drawn, from a fixed seed, between 0 and the time that an undisturbed run takes.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import signal
@@ -28,10 +31,53 @@ if str(ROOT / "tests") not in sys.path:
 
 from live_runs.instances import HOSTILE, PYTHON, Live, make_live, ports, rows, started, with_words  # noqa: E402
 
-CELLS = ("chat,1,r20,rate,20,1", "chat,1,r30,rate,30,1", "chat,2,r60,rate,60,2", "chat,2,r90,rate,90,2")
-DEMAND = ("chat,20,4,90,1,,,,,0.5",)
+CELLS = "chat,1,r{0},rate,{0},1 chat,1,r{1},rate,{1},1 chat,2,r{2},rate,{2},2 chat,2,r{3},rate,{3},2"
+FAST, REAL = (20, 30, 60, 90), (3, 5, 8, 12)
+"""Requests/s of the four cells; the highest is the demand."""
+
+TINY_MODEL = ROOT / "tests" / "live" / "vllm_cpu" / "tiny_model.py"
+SERVE = """[serve]
+model = "{model}"
+served_name = "tiny"
+command = ["{vllm}/bin/vllm", "serve"]
+arguments = ["--load-format", "dummy", "--max-model-len", "2048", "--enforce-eager", "--dtype", "bfloat16", "--max-num-seqs", "32"]
+environment = {{ VLLM_CPU_KVCACHE_SPACE = "1", HF_HUB_OFFLINE = "1" }}
+ready_s = 300
+[serve.tp.1]
+environment = {{ VLLM_CPU_OMP_THREADS_BIND = "0" }}
+[serve.tp.2]
+environment = {{ VLLM_CPU_OMP_THREADS_BIND = "0|1" }}
+[load]
+command = ["{aiperf}/bin/aiperf"]
+request_timeout_s = 20
+fresh_warmup_s = 2
+token_ids = [100, 1024]
+"""
 GENERATOR_GONE_S = 3.0
 """How long load generators of a killed run may still be seen."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What serves and sends: the stand-ins, or the real ones of two environments."""
+
+    vllm: Path | None = None
+    aiperf: Path | None = None
+
+    def instance(self, folder: Path) -> Live:
+        """Four cells of one class on two servers, all of them needed, asked for in the order of the grid."""
+        rates = FAST if self.vllm is None else REAL
+        demand = (f"chat,20,4,{max(rates)},1,,,,,0.5",)
+        live = make_live(folder, classes=demand, cells=CELLS.format(*rates).split(), gpus=2, measure="max_looks = 1")
+        if self.vllm is not None:
+            model = live.path / "tiny"
+            subprocess.run([self.vllm / "bin" / "python", TINY_MODEL, model], check=True, stdout=subprocess.DEVNULL)
+            live.config.write_text(SERVE.format(model=model, vllm=self.vllm, aiperf=self.aiperf))
+        return live
+
+    def processes(self, live: Live) -> list[int]:
+        """Every process of its servers; vLLM's engines give themselves names without a word of ours."""
+        return with_words(live.words) + (with_words("VLLM::") if self.vllm is not None else [])
 
 
 @dataclass(frozen=True)
@@ -43,11 +89,6 @@ class Trial:
     servers_left: int
     rows_at_end: int
     faults: tuple[str, ...]
-
-
-def instance(folder: Path) -> Live:
-    """Four cells of one class on two servers, all of them needed, asked for in the order of the grid."""
-    return make_live(folder, classes=DEMAND, cells=CELLS, gpus=2, measure="max_looks = 1")
 
 
 def start(live: Live, out: Path) -> subprocess.Popen[bytes]:
@@ -77,17 +118,17 @@ def well(process: subprocess.Popen[bytes]) -> bool:
         return process.poll() is None and answer.status == 200
 
 
-def undisturbed(folder: Path) -> tuple[int, float]:
+def undisturbed(engine: Engine, folder: Path) -> tuple[int, float]:
     """The rows of a run left alone, and the seconds that its process takes."""
-    live, began_s = instance(folder / "alone"), time.monotonic()
+    live, began_s = engine.instance(folder / "alone"), time.monotonic()
     if start(live, folder / "run").wait() != 0:
         raise SystemExit("the undisturbed run failed")
     return len(rows(folder / "run")), time.monotonic() - began_s
 
 
-def trial(folder: Path, instant_s: float, expected_rows: int) -> Trial | None:
+def trial(engine: Engine, folder: Path, instant_s: float, expected_rows: int) -> Trial | None:
     """Kill a run after `instant_s`, then let it be resumed to its end; None when it ended before."""
-    live, run = instance(folder / "killed"), folder / "run"
+    live, run = engine.instance(folder / "killed"), folder / "run"
     faults: list[str] = []
     with stranger() as other:
         process = start(live, run)
@@ -105,7 +146,7 @@ def trial(folder: Path, instant_s: float, expected_rows: int) -> Trial | None:
         table = run / "measurements.csv"
         before = table.read_bytes() if table.is_file() else b""
         before = before[: before.rfind(b"\n") + 1]
-        left = [pid for pid in with_words(live.words) if pid not in sending]
+        left = [pid for pid in engine.processes(live) if pid not in sending]
         again = start(live, run)
         if again.wait() != 0:
             faults.append(f"the resumed run ended with {again.returncode}")
@@ -113,7 +154,7 @@ def trial(folder: Path, instant_s: float, expected_rows: int) -> Trial | None:
             faults.append("rows were lost")
         found = rows(run)
         faults += _of_rows(run, found, expected_rows)
-        if remaining := with_words(live.words):
+        if remaining := engine.processes(live):
             faults.append(f"processes left: {remaining}")
         if not well(other):
             faults.append("a server of somebody else was touched")
@@ -148,15 +189,21 @@ def instants(count: int, duration_s: float, seed: int = 20_261) -> list[float]:
 
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 17
-    done = []
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=17)
+    parser.add_argument("--vllm", type=Path)
+    parser.add_argument("--aiperf", type=Path)
+    options = parser.parse_args()
+    if (options.vllm is None) != (options.aiperf is None):
+        parser.error("--vllm and --aiperf belong together")
+    count, engine, done = options.kills, Engine(options.vllm, options.aiperf), []
     with tempfile.TemporaryDirectory() as scratch:
-        expected, duration_s = undisturbed(Path(scratch) / "undisturbed")
+        expected, duration_s = undisturbed(engine, Path(scratch) / "undisturbed")
         print(f"{expected} rows in {duration_s:.1f} s, undisturbed")
         print("| kill | after (s) | rows at the kill | processes left by it | rows at the end | faults |")
         print("|---:|---:|---:|---:|---:|:---|")
         for number, instant_s in enumerate(instants(count, duration_s), start=1):
-            while (got := trial(Path(tempfile.mkdtemp(dir=scratch)), instant_s, expected)) is None:
+            while (got := trial(engine, Path(tempfile.mkdtemp(dir=scratch)), instant_s, expected)) is None:
                 instant_s *= 0.7  # the machine is faster than it was
             done.append(got)
             at_kill = "no run yet" if got.rows_at_kill is None else got.rows_at_kill
