@@ -182,8 +182,12 @@ def _refuse_absent(config: ServeConfig, endpoints: Mapping[int, str]) -> None:
 
 
 @contextmanager
-def opened(probing: Probing, read: Folder, run: Path, seed: int, view: LiveView | None) -> Iterator[Probe]:
+def opened(
+    probing: Probing, read: Folder, run: Path, seed: int, view: LiveView | None, paid_gpu_s: float | None = None
+) -> Iterator[Probe]:
     """The probe of the run at `run`. When this ends, however it ends, no server of it is left.
+
+    `paid_gpu_s` is what the rows of the run cost before (see `Replicas`); None where the folder is no run.
 
     Raises:
         UsageError: when its files, its GPUs or its load generator are not as they must be.
@@ -206,7 +210,14 @@ def opened(probing: Probing, read: Folder, run: Path, seed: int, view: LiveView 
     ready = prepared(probing, read, seed)
     for sentence in ready.warnings:
         say(messages(), f"warning: {sentence}", "yellow")
-    replicas = Replicas(ready.config, run, endpoints=probing.endpoints, most=probing.max_servers, tell=view.note)
+    replicas = Replicas(
+        ready.config,
+        run,
+        endpoints=probing.endpoints,
+        most=probing.max_servers,
+        paid_gpu_s=paid_gpu_s,
+        tell=view.note,
+    )
     with replicas, view:
         yield Live(
             read.instance,

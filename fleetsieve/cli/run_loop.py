@@ -90,7 +90,11 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(read, probing)
     try:
-        with terminated(probing.live), opened(probing, read, journal.folder, stated.seed, view) as probe:
+        paid_gpu_s = sum(row.cost_gpu_s or 0.0 for row in read.measurements)
+        with (
+            terminated(probing.live),
+            opened(probing, read, journal.folder, stated.seed, view, paid_gpu_s) as probe,
+        ):
             sieve, grid_gpu_s, cells = _looped(
                 journal, read, probe, sieve_of(read, stated, probe, prior), probing, view
             )

@@ -14,7 +14,7 @@ from fleetsieve.serving.external import ExternalServer
 from fleetsieve.serving.failures import Failure
 from fleetsieve.serving.gpus import FREE_SHARE, GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
 from fleetsieve.serving.locks import Locks
-from fleetsieve.serving.register import Register, stop_orphans
+from fleetsieve.serving.register import Register, held_gpu_s, stop_orphans
 from fleetsieve.serving.replica import Replica
 from fleetsieve.serving.server import Server
 
@@ -22,12 +22,17 @@ LOGS = "logs"
 FREED_S = 60.0
 """How long a driver may take to give the memory of a stopped server back."""
 
+TOLD_GPU_S = 1.0
+"""Less than this is not worth a word."""
+
 
 class Replicas:
     """At most `most` servers at once, of `config` or those at `endpoints` (by TP), which are measured and left as they are.
 
-    `run` is the run's folder: it gets the record of the servers and, in logs/, what they write. `tell` is called with what a
-    person should know. Used as a context: whatever happens inside, no server is left.
+    `run` is the run's folder: it gets the record of the servers and, in logs/, what they write. `paid_gpu_s` is what the rows that
+    the run has already were charged with (None: they are not of this record's servers alone): what servers held beyond that,
+    of a process that was killed or interrupted, is charged with the next row. `tell` is called with what a person should know.
+    Used as a context: whatever happens inside, no server is left.
 
     Raises:
         UsageError: when a GPU is another run's, or is not there.
@@ -40,6 +45,7 @@ class Replicas:
         *,
         endpoints: Mapping[int, str] | None = None,
         most: int = 1,
+        paid_gpu_s: float | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._config, self._run, self._most, self._tell = config, run, most, tell
@@ -49,6 +55,7 @@ class Replicas:
         self._busy: set[int] = set()
         self._charged: dict[int, float] = {}
         self._uncharged_gpu_s = 0.0
+        self._owed_gpu_s = 0.0 if paid_gpu_s is None else max(0.0, held_gpu_s(run) - paid_gpu_s)
         self._memory: dict[str, GpuMemory] = {}
         self._changing = threading.RLock()
         self._locks = Locks(run)
@@ -66,7 +73,7 @@ class Replicas:
 
     def __exit__(self, *_: object) -> None:
         left_gpu_s = self.close()
-        if left_gpu_s >= 1.0:
+        if left_gpu_s >= TOLD_GPU_S:
             self._tell(f"{left_gpu_s:,.0f} GPU-seconds more, until the last server was gone, stand in no row")
 
     @property
@@ -139,14 +146,20 @@ class Replicas:
                     self._tell(sentence)
 
     def charge(self, replica: Replica | None) -> float:
-        """GPU-seconds of `replica` since they were charged last, and those of servers that ended since."""
+        """GPU-seconds of `replica` since they were charged last, those of servers that ended since, and what was owed before."""
         with self._changing:
-            spent, self._uncharged_gpu_s = self._uncharged_gpu_s, 0.0
-            if replica is not None and id(replica) in self._charged:
-                now = replica.gpu_s
-                spent += now - self._charged[id(replica)]
-                self._charged[id(replica)] = now
-            return spent
+            if self._owed_gpu_s >= TOLD_GPU_S:
+                told = "that servers held before the run went on, in no row until now, are in the cost of this one"
+                self._tell(f"{self._owed_gpu_s:,.0f} GPU-seconds {told}")
+            return self._spent_gpu_s(replica)
+
+    def _spent_gpu_s(self, replica: Replica | None) -> float:
+        spent, self._uncharged_gpu_s, self._owed_gpu_s = self._uncharged_gpu_s + self._owed_gpu_s, 0.0, 0.0
+        if replica is not None and id(replica) in self._charged:
+            now = replica.gpu_s
+            spent += now - self._charged[id(replica)]
+            self._charged[id(replica)] = now
+        return spent
 
     def close(self, *, at_once: bool = False) -> float:
         """Stop every server; gives the GPU-seconds that no row was charged with."""
@@ -161,7 +174,7 @@ class Replicas:
             with suppress(FleetSieveError):  # a full disk
                 stop_orphans(self._run, 0.0)  # one that an interrupt kept from the list above
             self._locks.close()
-        return self.charge(None)
+        return self._spent_gpu_s(None)
 
     def _started(self, tp: int) -> Replica:
         if self._endpoints:

@@ -37,6 +37,22 @@ def identity_of(pid: int) -> str | None:
         return None
 
 
+def age_s(identity: str) -> float | None:
+    """Seconds since the process with this identity started, whether or not it still lives; None after a new start of the machine.
+
+    On Linux no step of the wall clock changes it.
+    """
+    boot, _, started = identity.rpartition(":")
+    try:
+        if not boot:
+            return max(0.0, time.time() - float(started))
+        if _BOOT.read_text(encoding="utf-8").strip() != boot:
+            return None
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError):
+        return None
+
+
 class Session:
     """The processes of one session: a program and all that it started; `known` ones with their identities.
 

@@ -1,11 +1,13 @@
 """The run's own record of the servers that it started, and the end of those that a dead run left.
 
-    RUN/servers.jsonl   {"event": "started", "pid", "identity", "command", "port", "gpus", "log"}
-                        {"event": "members", "pid", "processes": [[pid, identity], ...]}
-                        {"event": "stopped", "pid"}
+    RUN/servers.jsonl   {"event": "started", "pid", "identity", "command", "port", "tp", "gpus", "log", "at_unix_s"}
+                        {"event": "members", "pid", "processes": [[pid, identity], ...], "held_s"}
+                        {"event": "ready", "pid", "held_s"}
+                        {"event": "stopped", "pid", "held_s"}
 
 The line "started" is on disk before the server's command runs (the process waits for it), so no server is ever without one. The
 leader's number is that of its session too. "members" names the engine and the workers: they are found when the leader is dead.
+"held_s" counts from the start command: times the GPUs it is what the server has cost, whether or not a row was charged with it.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fleetsieve.errors import FleetSieveError
-from fleetsieve.processes.session import Session, identity_of
+from fleetsieve.processes.session import Session, age_s, identity_of
 
 NAME = "servers.jsonl"
 ORPHAN_STOP_S = 10.0
@@ -26,14 +29,28 @@ ORPHAN_STOP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A server as it was started. `known` are its processes with their identities, the leader first."""
+    """A server as the record tells of it. `known` are its processes with their identities, the leader first.
+
+    `started_unix_s` is None and `tp` 0 where the record does not tell them; `ready_s` is None where it never was ready, `held_s`
+    what was told last.
+    """
 
     pid: int
     command: tuple[str, ...]
     port: int
+    tp: int = 0
     gpus: tuple[str, ...] = ()
     log: str = ""
     known: Mapping[int, str] = field(default_factory=dict)
+    started_unix_s: float | None = None
+    ready_s: float | None = None
+    held_s: float = 0.0
+    stopped: bool = False
+
+    @property
+    def width(self) -> int:
+        """The GPUs that it occupied: those that it was given, or its TP where the engine chose."""
+        return len(self.gpus) or self.tp
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +75,20 @@ class Register:
     def started(self, server: Started) -> None:
         """The process `server.pid` is there; it may run its command when this returns."""
         line = {"event": "started", "pid": server.pid, "identity": server.known[server.pid], "command": server.command}
-        self._add({**line, "port": server.port, "gpus": server.gpus, "log": server.log})
+        place = {"port": server.port, "tp": server.tp, "gpus": server.gpus, "log": server.log}
+        self._add({**line, **place, "at_unix_s": server.started_unix_s})
 
-    def members(self, pid: int, known: Mapping[int, str]) -> None:
-        """The processes that the server of the leader `pid` has by now."""
-        self._add({"event": "members", "pid": pid, "processes": sorted(known.items())})
+    def members(self, pid: int, known: Mapping[int, str], held_s: float) -> None:
+        """The processes that the server of the leader `pid` has by now, `held_s` after its start."""
+        self._add({"event": "members", "pid": pid, "processes": sorted(known.items()), "held_s": round(held_s, 3)})
 
-    def stopped(self, pid: int) -> None:
-        """Nothing of the server of the leader `pid` is left."""
-        self._add({"event": "stopped", "pid": pid})
+    def ready(self, pid: int, held_s: float) -> None:
+        """The server of the leader `pid` can be measured, `held_s` after its start."""
+        self._add({"event": "ready", "pid": pid, "held_s": round(held_s, 3)})
+
+    def stopped(self, pid: int, held_s: float) -> None:
+        """Nothing of the server of the leader `pid` is left, `held_s` after its start."""
+        self._add({"event": "stopped", "pid": pid, "held_s": round(held_s, 3)})
 
     def _add(self, line: Mapping[str, Any]) -> None:
         text = json.dumps(line, ensure_ascii=False) + "\n"
@@ -86,12 +108,13 @@ class Register:
             ) from fault
 
 
-def unfinished(folder: Path) -> tuple[Started, ...]:
-    """The servers of the run at `folder` that were started and not stopped, whether or not they still live.
+def servers(folder: Path) -> tuple[Started, ...]:
+    """The servers that the run at `folder` started, in their order, as its record tells of them.
 
     Torn or strange lines are passed over: what they would have told was never used.
     """
-    open_: dict[int, Started] = {}
+    found: list[Started] = []
+    last: dict[int, int] = {}
     try:
         text = (folder / NAME).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -99,19 +122,60 @@ def unfinished(folder: Path) -> tuple[Started, ...]:
     for line in text.splitlines():
         try:
             event = json.loads(line)
-            pid = int(event["pid"])
-            if event["event"] == "started":
-                known = {pid: str(event["identity"])}
-                command, gpus = tuple(map(str, event["command"])), tuple(map(str, event["gpus"]))
-                open_[pid] = Started(pid, command, int(event["port"]), gpus, str(event["log"]), known)
-            elif event["event"] == "members" and pid in open_:
-                more = {int(number): str(identity) for number, identity in event["processes"]}
-                open_[pid] = replace(open_[pid], known={**open_[pid].known, **more})
-            elif event["event"] == "stopped":
-                open_.pop(pid, None)
+            pid, kind = int(event["pid"]), event["event"]
+            if kind == "started":
+                started = _started(pid, event)
+                last[pid] = len(found)
+                found.append(started)
+            elif pid in last and not found[last[pid]].stopped:
+                found[last[pid]] = _later(found[last[pid]], kind, event)
         except (ValueError, KeyError, TypeError):
             continue
-    return tuple(open_.values())
+    return tuple(found)
+
+
+def _started(pid: int, event: Mapping[str, Any]) -> Started:
+    at_unix_s = event.get("at_unix_s")
+    return Started(
+        pid,
+        tuple(map(str, event["command"])),
+        int(event["port"]),
+        int(event.get("tp", 0)),
+        tuple(map(str, event["gpus"])),
+        str(event["log"]),
+        {pid: str(event["identity"])},
+        None if at_unix_s is None else float(at_unix_s),
+    )
+
+
+def _later(server: Started, kind: str, event: Mapping[str, Any]) -> Started:
+    """What is known of a server after one more line of its record."""
+    held_s = max(server.held_s, float(event.get("held_s", 0.0)))
+    if kind == "members":
+        more = {int(number): str(identity) for number, identity in event["processes"]}
+        return replace(server, known={**server.known, **more}, held_s=held_s)
+    if kind == "ready":
+        return replace(server, ready_s=float(event["held_s"]), held_s=held_s)
+    return replace(server, stopped=True, held_s=held_s) if kind == "stopped" else server
+
+
+def unfinished(folder: Path) -> tuple[Started, ...]:
+    """The servers of the run at `folder` that were started and not stopped, whether or not they still live."""
+    return tuple(server for server in servers(folder) if not server.stopped)
+
+
+def held_gpu_s(folder: Path) -> float:
+    """The GPU-seconds that the servers of the run at `folder` have held, of all its processes so far; live ones until now."""
+    return sum((server.held_s if server.stopped else _held_s(server)) * server.width for server in servers(folder))
+
+
+def measured_starts_s(folder: Path) -> Mapping[int, float]:
+    """The mean seconds from the start command until ready, for each TP of which a server of the run at `folder` was ready."""
+    by_tp: dict[int, list[float]] = {}
+    for server in servers(folder):
+        if server.ready_s is not None and server.tp:
+            by_tp.setdefault(server.tp, []).append(server.ready_s)
+    return {tp: sum(found) / len(found) for tp, found in by_tp.items()}
 
 
 def living(folder: Path) -> tuple[Started, ...]:
@@ -129,13 +193,30 @@ def stop_orphans(folder: Path, stop_s: float = ORPHAN_STOP_S) -> tuple[Orphan, .
     """
     register, found = Register(folder), []
     for server in unfinished(folder):
-        left: tuple[int, ...] = ()
+        held_s = None
         if _lives(server.known):
             killed, left = Session(server.pid, server.known).end(stop_s)
             found.append(Orphan(server, killed, left))
-        if not left:
-            register.stopped(server.pid)
+            if left:
+                continue
+            held_s = age_s(server.known[server.pid])
+        register.stopped(server.pid, _held_s(server) if held_s is None else held_s)
     return tuple(found)
+
+
+def _held_s(server: Started) -> float:
+    """How long a server that was not stopped has held its GPUs: until now while it lives, else until its last sign of life.
+
+    That is the last that its record or its log tells: nobody knows when it ended, and its GPUs may have been another's since.
+    """
+    age = age_s(server.known[server.pid])
+    if age is not None and _lives(server.known):
+        return age
+    seen_s = server.held_s
+    if server.started_unix_s is not None:
+        with suppress(OSError):
+            seen_s = max(seen_s, os.stat(server.log).st_mtime - server.started_unix_s)
+    return seen_s if age is None else min(seen_s, age)
 
 
 def _lives(known: Mapping[int, str]) -> bool:

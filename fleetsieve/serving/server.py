@@ -90,7 +90,10 @@ class Server:
         try:
             if identity is None:
                 raise FleetSieveError(f"the process {pid} of a server was gone as soon as it was there")
-            register.started(Started(pid, command, self.port, self.gpus, str(self.log), {pid: identity}))
+            log_path, started_unix_s = os.path.abspath(self.log), time.time() - self.held_s
+            register.started(
+                Started(pid, command, self.port, self.tp, self.gpus, log_path, {pid: identity}, started_unix_s)
+            )
             self._child.send(b"go\n")  # where it was killed meanwhile, `wait_ready` tells
             self._child.close_input()
         except BaseException:
@@ -149,6 +152,7 @@ class Server:
                 time.sleep(_POLL_S)
             self.ready_s = self.held_s
             self._note_members()
+            self._register.ready(self.pid, self.ready_s)
         except BaseException:
             self.stop(0.0)
             raise
@@ -189,7 +193,7 @@ class Server:
             self._stopped = Stopped(ending.exit_code, ending.killed, ending.left, self._ended_s - began_s)
             if not ending.left:
                 with suppress(FleetSieveError):  # a full disk: without the line, its identities tell that it is gone
-                    self._register.stopped(self.pid)
+                    self._register.stopped(self.pid, self.held_s)
         return self._stopped
 
     def __enter__(self) -> Server:
@@ -207,7 +211,7 @@ class Server:
         """Put the processes that it has by now on record: a start takes minutes, and a run can be killed in it."""
         self._session.adopt()
         if len(self._session.known) > self._noted:
-            self._register.members(self.pid, self._session.known)
+            self._register.members(self.pid, self._session.known, self.held_s)
             self._noted = len(self._session.known)
 
     def _listens(self) -> bool:

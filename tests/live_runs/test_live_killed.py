@@ -20,9 +20,18 @@ def of_tp_2(run: Path) -> list[dict[str, Any]]:
     return [event for event in found if "--tensor-parallel-size 2 " in " ".join(event["command"])]
 
 
+def held(run: Path) -> float:
+    """GPU-seconds from the start commands of all servers until nothing was left of them."""
+    width = {event["pid"]: event["tp"] for event in events(run) if event["event"] == "started"}
+    return sum(width[event["pid"]] * event["held_s"] for event in events(run) if event["event"] == "stopped")
+
+
 @pytest.mark.parametrize("phase", ["start", "load"])
 def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
-    """No row is lost, the look that was cut short is made once more and takes nothing from the one before, servers are found."""
+    """No row is lost, the look that was cut short is made once more and takes nothing from the one before, servers are found.
+
+    What they held until then is paid.
+    """
     made = live(
         faults=["--bind-after-s", "0.5"],
         classes=("chat,20,4,60,1,,,,,0.5",),
@@ -41,12 +50,15 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
+        killed_s = time.monotonic()
         before = (run / "measurements.csv").read_bytes()
         until_s = time.monotonic() + 5.0
         while with_words(str(run / "load")):
             assert time.monotonic() < until_s, "the load generator outlives its run"
             time.sleep(0.05)
         (left,) = of_tp_2(run)
+        time.sleep(1.0)
+        idle_s = time.monotonic() - killed_s
         said = cli("run", run, "--resume")
         assert said.code == 0, said.err
         assert f"a server that was left on port {left['port']} is stopped" in said.err
@@ -58,5 +70,14 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         assert len(list((run / "records").iterdir())) == 2
         assert rows(run)[1]["seed"] == ("0" if phase == "start" else "1"), "its prompts are not sent twice"
         assert "client counts" not in rows(run)[1]["source"]
+        # The second row costs its own server, and the one that held two GPUs until the run went on.
+        assert len(of_tp_2(run)) == 2
+        held_s = {event["pid"]: event["held_s"] for event in events(run) if event["event"] == "stopped"}
+        assert held_s[left["pid"]] > idle_s
+        spent_gpu_s, held_gpu_s = sum(float(row["cost_gpu_s"]) for row in rows(run)), held(run)
+        last_stop_gpu_s = held_gpu_s - spent_gpu_s
+        assert 0.0 <= last_stop_gpu_s < 2 * 2.0, "what no row was charged with is the stop after the last row"
+        assert float(rows(run)[1]["cost_gpu_s"]) > 2 * (3.0 + idle_s)
+        assert "that servers held before the run went on, in no row until now" in said.err
         assert not with_words(made.words)
         assert well(other)

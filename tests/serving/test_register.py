@@ -16,9 +16,18 @@ import pytest
 from hostile import SCRIPT, some_port, with_words
 
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.processes.session import Session, identity_of
+from fleetsieve.processes.session import Session, age_s, identity_of
 from fleetsieve.serving.locks import Locks, lock_folder
-from fleetsieve.serving.register import NAME, Register, living, stop_orphans, unfinished
+from fleetsieve.serving.register import (
+    NAME,
+    Register,
+    held_gpu_s,
+    living,
+    measured_starts_s,
+    servers,
+    stop_orphans,
+    unfinished,
+)
 
 START_ONE = Path(__file__).with_name("start_one.py")
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,16 +133,77 @@ def test_torn_and_strange_lines_are_passed_over(tmp_path, start) -> None:
     server = start()
     with (tmp_path / NAME).open("a") as file:
         file.write('{"event": "members", "pid": 7}\n[1]\nnonsense\n{"event": "star')
-    Register(tmp_path).members(server.pid, {server.pid: "x", 12: "y"})
+    Register(tmp_path).members(server.pid, {server.pid: "x", 12: "y"}, 1.0)
     (left,) = unfinished(tmp_path)
     assert left.known == {server.pid: "x", 12: "y"}
     assert stop_orphans(tmp_path / "nowhere") == ()
 
 
+def test_a_process_is_as_old_as_it_is() -> None:
+    began_s = time.monotonic()
+    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+        identity = identity_of(process.pid)
+        assert identity is not None
+        time.sleep(0.2)
+        told = age_s(identity)
+        assert told is not None
+        assert 0.15 <= told <= time.monotonic() - began_s + 0.02, "the kernel counts in hundredths"
+        process.kill()
+    assert age_s(f"another-boot:{identity.rpartition(':')[2]}") is None
+    assert age_s("nonsense") is None
+
+
+def test_what_servers_held_is_counted_until_they_are_gone(tmp_path, start) -> None:
+    """Of one that the run stops, of one that lives on, and of one that was stopped as an orphan."""
+    began_s = time.monotonic()
+    first, second = start(), start(tp=2)
+    assert first.wait_ready() is second.wait_ready() is None
+    assert measured_starts_s(tmp_path) == pytest.approx({1: first.ready_s, 2: second.ready_s}, abs=0.001)
+    first.stop()
+    time.sleep(0.3)
+    held = held_gpu_s(tmp_path)
+    assert held == pytest.approx(first.gpu_s + second.gpu_s, abs=0.1)
+    assert 2 * 0.3 < held - first.gpu_s <= 2 * (time.monotonic() - began_s + 0.02)
+    stop_orphans(tmp_path, 0.0)
+    told = held_gpu_s(tmp_path)
+    time.sleep(0.1)
+    assert held_gpu_s(tmp_path) == told
+    assert held <= told <= held + 2 * 1.0
+
+
+def test_a_server_that_died_unseen_held_its_gpus_until_its_last_sign_of_life(tmp_path) -> None:
+    run = run_in_small(tmp_path)
+    kill(run, "ready")
+    (left,) = living(tmp_path)
+    ready_s = left.ready_s
+    assert ready_s is not None
+    os.kill(left.pid, signal.SIGKILL)
+    while identity_of(left.pid):
+        time.sleep(0.01)
+    time.sleep(0.5)
+    wrote_s = (tmp_path / "log").stat().st_mtime - (left.started_unix_s or 0.0)
+    assert stop_orphans(tmp_path) == ()
+    assert held_gpu_s(tmp_path) == pytest.approx(max(ready_s, wrote_s), abs=0.01)
+    # Nothing but its record is left after a new start of the machine, and no clock is older than the process.
+    lines = [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()][:-1]
+    lines[0]["identity"] = "another-boot:7"
+    (tmp_path / "log").unlink()
+    (tmp_path / NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert held_gpu_s(tmp_path) == pytest.approx(ready_s, abs=0.001)
+
+
+def test_a_record_of_an_older_version_tells_no_cost(tmp_path) -> None:
+    event = {"event": "started", "pid": 5, "identity": "x:1", "command": ["vllm"], "port": 1, "gpus": ["0"], "log": ""}
+    (tmp_path / NAME).write_text(f'{json.dumps(event)}\n{{"event": "stopped", "pid": 5}}\n')
+    assert [(server.stopped, server.tp, server.width) for server in servers(tmp_path)] == [(True, 0, 1)]
+    assert held_gpu_s(tmp_path) == 0.0
+    assert measured_starts_s(tmp_path) == {}
+
+
 def test_a_record_that_cannot_be_written_is_told(tmp_path) -> None:
     (tmp_path / NAME).mkdir()
     with pytest.raises(FleetSieveError, match="cannot write"):
-        Register(tmp_path).stopped(1)
+        Register(tmp_path).stopped(1, 0.0)
 
 
 def test_gpus_are_one_runs_at_a_time(tmp_path) -> None:
