@@ -202,7 +202,8 @@ class Session:
     def solve(self, objective: pyo.Objective) -> Answer:
         """Solve for one objective of the model under everything held.
 
-        Gives how it ended. `value` is the solver's own and unchecked; `bound` its dual bound.
+        Gives how it ended. `value` is the solver's own and unchecked; `bound` its dual bound. That there is no solution counts
+        only when it is also found without HiGHS's presolve, which has cut off solutions of models with near-ties (1.16.0).
 
         Raises:
             SolveFailed: when the objective carries a number that is not finite.
@@ -214,14 +215,24 @@ class Session:
         finally:
             objective.deactivate()
         solver = self._highs._solver_model
+        if not all(map(math.isfinite, solver.getLp().col_cost_)):
+            raise SolveFailed(f"objective {objective.name} carries a number that is not finite")
+        answer = self._run()
+        if answer.ending is Ending.INFEASIBLE:
+            set_options(solver, {"presolve": "off"})
+            solver.clearSolver()
+            answer = self._run()
+            set_options(solver, {"presolve": "choose"})
+        return answer
+
+    def _run(self) -> Answer:
+        """Solve what stands in the solver, in the time that is left."""
         if self._deadline is not None:
             left = self._deadline - time.monotonic()
             if left <= 0.0:
                 return Answer(Ending.UNDECIDED, None, None, "time limit")
+            solver = self._highs._solver_model
             set_options(solver, {"time_limit": solver.getRunTime() + left})
-        costs = solver.getLp().col_cost_
-        if not all(map(math.isfinite, costs)):
-            raise SolveFailed(f"objective {objective.name} carries a number that is not finite")
         results = self._highs.run()
         condition = results.termination_condition
         return Answer(

@@ -280,6 +280,22 @@ def test_an_old_solver_is_refused(monkeypatch, fresh):
         Milp().optimise(paper_fleet())
 
 
+def test_a_plan_that_presolve_cuts_off_is_found():
+    """HiGHS 1.16.0 with presolve and tight tolerances: "infeasible", where twice 1.6 requests/s are a demand but for 5e-8."""
+    demand_rps = 3.20000014576149
+    problem = fleet(
+        {"chat": demand_rps, "code": demand_rps},
+        {"wide": ("chat", 3, 1.632), "wider": ("chat", 4, 1.6), "narrow": ("code", 1, 1.6)},
+        12,
+        4,
+        chat={"floor": 0.0},
+        code={"floor": 2.0 / demand_rps},
+    )
+    found = Milp().optimise(problem)
+    assert found.proven
+    assert found.values["min_fulfilment"] == pytest.approx(1.0)
+
+
 def test_the_self_test_runs_once(monkeypatch, fresh):
     calls = []
     monkeypatch.setattr(highs, "self_test", lambda: calls.append(1) or "")
