@@ -6,7 +6,7 @@ tensor-parallel degree on the same pool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, MeasureSettings, Status
 
@@ -45,12 +45,21 @@ def expected_window_s(settings: MeasureSettings, cell: Cell) -> float:
     return window if settings.max_window_s is None else min(window, settings.max_window_s)
 
 
-def grid_cost_gpu_s(instance: Instance, cells: Iterable[Cell]) -> float:
-    """GPU-seconds of one look at each of `cells`, server by server, so that each server starts once."""
+def grid_cost_gpu_s(
+    instance: Instance, cells: Iterable[Cell], measured_starts_s: Mapping[int, float] | None = None
+) -> float:
+    """GPU-seconds of one look at each of `cells`, server by server, so that each server starts once.
+
+    A start takes the `startup_s` of [measure]. Where that is not stated (0), it takes what starts of its TP took in a live run, by
+    `measured_starts_s`; the mean of those of other TPs where its own was never started; nothing where none was.
+    """
     running: Server | None = None
     total = 0.0
+    starts_s = (measured_starts_s or {}) if instance.measure.startup_s == 0.0 else {}
     for cell in sorted(cells, key=lambda c: (server_of(c), c.key)):
         total += cost_gpu_s(instance, cell, running)
+        if starts_s and running != server_of(cell):
+            total += starts_s.get(cell.key.tp, sum(starts_s.values()) / len(starts_s)) * cell.gpus
         running = server_of(cell)
     return total
 

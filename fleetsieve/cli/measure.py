@@ -67,7 +67,7 @@ def command(
         looks = [cell for _ in range(repeat) for cell in sorted(chosen, key=lambda c: (server_of(c), c.key))]
         looks = sorted(_missing(looks, read) if grid else looks, key=server_of)
         rows = list(read.measurements)
-        view = LiveView(messages(), 0.0)
+        view = LiveView(messages())
         made: list[Measurement] = []
         with terminated(probing.live), probings.opened(probing, read, path, seed, view) as probe:
             for number, cell in enumerate(looks, start=1):

@@ -88,7 +88,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         )
     read = read_instance(journal.folder)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
-    view = _view(read, probing)
+    view = _view(probing)
     try:
         paid_gpu_s = sum(row.cost_gpu_s or 0.0 for row in read.measurements)
         with (
@@ -125,25 +125,34 @@ def terminated(live: bool) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _view(read: Folder, probing: Probing) -> Any:
+def _view(probing: Probing) -> Any:
     if not probing.live:
         return None
-    from fleetsieve.cost import grid_cost_gpu_s
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.presentation.terminal import messages
 
-    return LiveView(messages(), grid_cost_gpu_s(read.instance, [c for c in read.instance.cells if not c.excluded]))
+    return LiveView(messages())
 
 
 def _looped(
     journal: Journal, read: Folder, probe: Probe, sieve: Sieve, probing: Probing, view: Any
 ) -> tuple[Sieve, float, int]:
-    """The finished state, the GPU-seconds of the whole grid, and how many cells that has."""
+    """The finished state, the GPU-seconds of the whole grid, and how many cells that has.
+
+    Where [measure] states no start of a server, the grid of a live run has them as the run measured them, from the first one on.
+    """
     from fleetsieve.cost import grid_cost_gpu_s
     from fleetsieve.presentation.steps import show_start, show_step
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes import Replay
     from fleetsieve.running import resume, run, run_side_by_side
+
+    def grid() -> float:
+        if not probing.live:
+            return grid_cost_gpu_s(read.instance, cells)
+        from fleetsieve.serving.register import measured_starts_s
+
+        return grid_cost_gpu_s(read.instance, cells, measured_starts_s(journal.folder))
 
     console = messages()
     missing = probe.missing(read.instance) if isinstance(probe, Replay) else ()
@@ -152,7 +161,7 @@ def _looped(
         say(console, told, "yellow")
     looks = probe.looks or {}
     cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in looks]
-    grid_gpu_s = grid_cost_gpu_s(read.instance, cells)
+    grid_gpu_s = grid()
     show_start(console, read.instance.name, sieve.policy.name, len(cells), grid_gpu_s)
     sieve, again = resume(sieve, journal, read.measurements)
     if read.measurements:
@@ -168,7 +177,8 @@ def _looped(
     loop = run_side_by_side if probing.max_servers > 1 else run
     with closing(loop(sieve, probe, journal, view.asked)) as live_steps:  # type: ignore[arg-type]
         for step in live_steps:
-            view.step(step)
+            grid_gpu_s = grid()
+            view.step(step, grid_gpu_s)
             sieve = step.sieve
     return sieve, grid_gpu_s, len(cells)
 

@@ -28,8 +28,8 @@ NEXT = 2
 class LiveView:
     """What is measured now, with its phase and the time left, the decision so far and what may come next. Used as a context."""
 
-    def __init__(self, console: Console, grid_gpu_s: float) -> None:
-        self._console, self._grid_gpu_s = console, grid_gpu_s
+    def __init__(self, console: Console) -> None:
+        self._console, self._grid_gpu_s = console, 0.0
         self._live: Live | None = None
         self._phases: dict[CellKey, Phase] = {}
         self._rates: dict[CellKey, float] = {}
@@ -58,10 +58,10 @@ class LiveView:
         """What is measured next."""
         self._asked = experiment
 
-    def step(self, step: Step) -> None:
-        """A step that was made."""
-        self._step = step
-        show_step(self._console, step, self._grid_gpu_s)
+    def step(self, step: Step, grid_gpu_s: float) -> None:
+        """A step that was made; `grid_gpu_s` is what one look at each cell is expected to cost, with one start of each server."""
+        self._step, self._grid_gpu_s = step, grid_gpu_s
+        show_step(self._console, step, grid_gpu_s)
 
     def phase(self, phase: Phase) -> None:
         """What a look is doing."""

@@ -14,6 +14,7 @@ from fleetsieve.figures.states import limits_text
 from fleetsieve.history import History
 from fleetsieve.instance import CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
+from fleetsieve.serving.register import measured_starts_s
 
 if TYPE_CHECKING:
     from fleetsieve.report.building import Told
@@ -39,7 +40,7 @@ def facts(told: Told) -> list[tuple[str, str, str]]:
     c = told.certificate
     instance, plan = c.envelope.instance, c.conservative
     cells = [cell for cell in instance.cells if not cell.excluded]
-    grid, spent = grid_cost_gpu_s(instance, cells), told.sieve.spent_gpu_s
+    grid, spent = grid_cost_gpu_s(instance, cells, measured_starts_s(told.read.path)), told.sieve.spent_gpu_s
     seen = {row.key for row in told.read.measurements}
     share = f"{spent / grid:.0%} of the full grid's {grid:,.0f} GPU-seconds" if grid > 0.0 else "GPU-seconds"
     total = plan.problem.total_demand_rps

@@ -8,16 +8,23 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from live_runs.instances import events, rows, started, with_words
 
 from benchmarks.live_kills import stranger, well
+from fleetsieve.serving.register import measured_starts_s
 
 
 def of_tp_2(run: Path) -> list[dict[str, Any]]:
     """The servers with TP 2 that were started."""
     found = [event for event in events(run) if event["event"] == "started"]
     return [event for event in found if "--tensor-parallel-size 2 " in " ".join(event["command"])]
+
+
+def begun(servers: list[dict[str, Any]]) -> bool:
+    """Whether one of these runs its command: it is on record before, and ends when its run dies before it says go."""
+    return any(psutil.Process(one["pid"]).cmdline()[0] != "/bin/sh" for one in servers)
 
 
 def held(run: Path) -> float:
@@ -38,6 +45,8 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         cells=("chat,1,r20,rate,20,1", "chat,2,r60,rate,60,2"),
         window_s=3.0,
     )
+    text = (made.path / "instance.toml").read_text()
+    (made.path / "instance.toml").write_text(text.replace("startup_s = 0.5\n", ""))
     run = tmp_path / "run"
     sent = run / "load" / "chat-tp2-r60-seed0" / "profile_export.jsonl"
     with stranger() as other:
@@ -45,7 +54,7 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         while not ((run / "measurements.csv").is_file() and rows(run)):
             assert process.poll() is None
             time.sleep(0.02)
-        while not (sent.is_file() and sent.stat().st_size > 2_000 if phase == "load" else of_tp_2(run)):
+        while not (sent.is_file() and sent.stat().st_size > 2_000 if phase == "load" else begun(of_tp_2(run))):
             assert process.poll() is None
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
@@ -59,7 +68,7 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         (left,) = of_tp_2(run)
         time.sleep(1.0)
         idle_s = time.monotonic() - killed_s
-        said = cli("run", run, "--resume")
+        said = cli("run", run, "--resume", "--json")
         assert said.code == 0, said.err
         assert f"a server that was left on port {left['port']} is stopped" in said.err
         assert (run / "measurements.csv").read_bytes().startswith(before)
@@ -78,6 +87,10 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         last_stop_gpu_s = held_gpu_s - spent_gpu_s
         assert 0.0 <= last_stop_gpu_s < 2 * 2.0, "what no row was charged with is the stop after the last row"
         assert float(rows(run)[1]["cost_gpu_s"]) > 2 * (3.0 + idle_s)
+        starts_s = measured_starts_s(run)
+        grid_gpu_s = (0.2 + 3.0) * (1 + 2) + starts_s[1] + 2 * starts_s[2]
+        assert min(starts_s.values()) > 0.4, "a server listens half a second after its start"
+        assert said.document["full_grid_gpu_s"] == pytest.approx(grid_gpu_s, abs=1e-3)
         assert "that servers held before the run went on, in no row until now" in said.err
         assert not with_words(made.words)
         assert well(other)

@@ -52,3 +52,13 @@ def test_the_grid_starts_each_server_once_in_any_order() -> None:
     assert grid_cost_gpu_s(INSTANCE, CELLS) == whole
     assert grid_cost_gpu_s(INSTANCE, reversed(CELLS)) == whole
     assert grid_cost_gpu_s(INSTANCE, ()) == 0.0
+
+
+def test_starts_that_a_run_measured_count_where_none_is_stated() -> None:
+    """Each server once, on its GPUs; one whose TP was never started as the others took, and what is stated goes first."""
+    silent = replace(INSTANCE, measure=SETTINGS)
+    looks = sum(300.0 * cell.gpus for cell in CELLS)
+    assert grid_cost_gpu_s(silent, CELLS) == grid_cost_gpu_s(silent, CELLS, {}) == looks
+    assert grid_cost_gpu_s(silent, CELLS, {1: 20.0, 2: 30.0}) == looks + 1 * 20.0 + 2 * 30.0
+    assert grid_cost_gpu_s(silent, CELLS, {1: 20.0, 4: 40.0}) == looks + 1 * 20.0 + 2 * 30.0
+    assert grid_cost_gpu_s(INSTANCE, CELLS, {1: 20.0}) == grid_cost_gpu_s(INSTANCE, CELLS)
