@@ -33,7 +33,7 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     from fleetsieve.files import read_instance
     from fleetsieve.presentation.calibration import show_calibration
     from fleetsieve.presentation.progress import progress
-    from fleetsieve.presentation.terminal import results, tell_suspicions
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
     from fleetsieve.statistics import REFERENCE_SPREAD
     from fleetsieve.studies import calibrate as study
     from fleetsieve.studies.calibrate_counts import Counts, study_document
@@ -44,8 +44,15 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     treatments = study.TREATMENTS if treat == "both" else (treat,)
     chosen = study.settings(read.instance, read.measurements, spread, treatments=treatments, policy=policy, seed=seed)
     exact = chosen[0].exact_cost_gpu_s(trials)
-    with progress("trials") as advance:
-        outcomes = study.trials(chosen, trials, jobs=jobs, progress=advance)
+    try:
+        with progress("trials") as advance:
+            outcomes = study.trials(chosen, trials, jobs=jobs, progress=advance)
+    except KeyboardInterrupt:
+        say(
+            messages(),
+            "nothing is kept: a count of wrong certificates begins anew; fewer --trials or more --jobs take less time",
+        )
+        raise
     counts = [Counts.of(s.treatment, own, exact) for s, own in zip(chosen, outcomes, strict=True)]
     nominal = 1.0 - read.instance.certificate.confidence
     if as_json:

@@ -86,8 +86,8 @@ def command(
                 store=store, progress=advance,
             )  # fmt: skip
     except KeyboardInterrupt:
-        if out is not None:
-            say(messages(), f"finished work is in {out}; go on with the same command and --resume")
+        kept = f"finished work is in {out}; go on with the same command and --resume"
+        say(messages(), kept if out is not None else "nothing is kept; with --out FOLDER finished work is")
         raise
     ruled = [[judged(case, rule) for rule in RULES.values()] for case in cases]
     if table is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -69,20 +71,35 @@ def command(
         rows = list(read.measurements)
         view = LiveView(messages())
         made: list[Measurement] = []
-        with terminated(probing.live), probings.opened(probing, read, path, seed, view) as probe:
-            for number, cell in enumerate(looks, start=1):
-                row = probe.measure(cell.key, sum(r.key == cell.key for r in rows))
-                try:
-                    append_measurement(path, row, rows)
-                except OSError as fault:
-                    raise FleetSieveError(f"cannot write {path}/measurements.csv: {fault.strerror or fault}") from fault
-                rows.append(row)
-                made.append(row)
-                if not as_json:
-                    say(results(), f"{number} of {len(looks)}  {measured_line(row)}")
+        try:
+            with terminated(probing.live), probings.opened(probing, read, path, seed, view) as probe:
+                for number, cell in enumerate(looks, start=1):
+                    row = probe.measure(cell.key, sum(r.key == cell.key for r in rows))
+                    try:
+                        append_measurement(path, row, rows)
+                    except OSError as fault:
+                        text = f"cannot write {path}/measurements.csv: {fault.strerror or fault}"
+                        raise FleetSieveError(text) from fault
+                    rows.append(row)
+                    made.append(row)
+                    if not as_json:
+                        say(results(), f"{number} of {len(looks)}  {measured_line(row)}")
+        except KeyboardInterrupt:
+            say(messages(), _how_to_go_on(path, looks, len(made), grid=grid))
+            raise
     if as_json:
         emit({"measured": [_document(row) for row in made]})
     return FAILED_CELLS if any(row.status != "ok" for row in made) else 0
+
+
+def _how_to_go_on(path: Path, looks: list[Cell], made: int, *, grid: bool) -> str:
+    """What an interrupted command kept, and what gives the rest."""
+    kept = f"{made} of {len(looks)} looks are in {path}/measurements.csv"
+    if grid:
+        return f"{kept}; go on with the same command"
+    waiting = Counter(shlex.quote(f"{c.key.class_name},{c.key.tp},{c.key.load}") for c in looks[made:])
+    rest = ", ".join(f"--cell {text} --repeat {count}" for text, count in waiting.items())
+    return f"{kept}; not yet measured: {rest}" if rest else kept
 
 
 def _missing(looks: list[Cell], read: Folder) -> list[Cell]:

@@ -90,6 +90,25 @@ def test_one_signal_ends_looks_side_by_side(cli, live, tmp_path) -> None:
     assert rows(run) == []
 
 
+@pytest.mark.parametrize("grid", [True, False])
+def test_cells_by_hand_that_are_interrupted_say_what_is_there_and_what_is_not(live, tmp_path, grid: bool) -> None:
+    made = live(window_s=2.0)
+    wanted = ["--grid"] if grid else ["--cell", "chat,1,r40", "--cell", "chat,2,r40", "--repeat", "2"]
+    process = started(["measure", str(made.path), "--config", str(made.config), *wanted], tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b"1 of "), process.communicate()
+    os.kill(process.pid, signal.SIGINT)
+    code, err = ended(process, 20.0)
+    assert code == 130
+    kept = f"looks are in {made.path}/measurements.csv"
+    if grid:
+        assert f"1 of 2 {kept}; go on with the same command" in err
+    else:
+        assert f"1 of 4 {kept}; not yet measured: --cell chat,1,r40 --repeat 1, --cell chat,2,r40 --repeat 2" in err
+    assert len(rows(made.path)) == 1
+    assert not with_words(made.words)
+
+
 def test_messages_that_nobody_reads_any_more(live, tmp_path) -> None:
     """Standard error was a pipe to a program that ended: the run ends too, and so do its servers."""
     made, run = live(window_s=3.0), tmp_path / "run"
