@@ -32,7 +32,7 @@ if str(ROOT / "tests") not in sys.path:
 from live_runs.instances import HOSTILE, PYTHON, Live, make_live, ports, rows, started, with_words  # noqa: E402
 
 CELLS = "chat,1,r{0},rate,{0},1 chat,1,r{1},rate,{1},1 chat,2,r{2},rate,{2},2 chat,2,r{3},rate,{3},2"
-FAST, REAL = (20, 30, 60, 90), (3, 5, 8, 12)
+FAST, REAL = (20, 30, 60, 90), (2, 4, 6, 12)
 """Requests/s of the four cells; the highest is the demand."""
 
 TINY_MODEL = ROOT / "tests" / "live" / "vllm_cpu" / "tiny_model.py"
