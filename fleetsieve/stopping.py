@@ -37,7 +37,7 @@ class Stop:
         """The reason in words."""
         return (
             f"stopped: over {self.horizon_h:g} h the gap is worth at most {self.worth_requests:.4g} requests "
-            f"({self.gap_rps:.3g} requests/s), and closing it is expected to cost {self.price_requests:.4g} "
+            f"({self.gap_rps:.3g} requests/s), and closing it is expected to cost {self.price_requests:.4g} requests "
             f"({self.to_close_gpu_s:.4g} GPU-seconds at {self.rps_per_gpu:.3g} requests/s per GPU)."
         )
 

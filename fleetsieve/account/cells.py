@@ -12,6 +12,7 @@ from fleetsieve_models.problem import Configuration
 from fleetsieve.account.bounds import SUCCESS, Bound, Witnesses, bounds_of
 from fleetsieve.assumptions import CAPACITY, MEMORY
 from fleetsieve.certificate import Certificate, Verdict
+from fleetsieve.certificate.replacing import replacing
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.envelope import CellBounds, ClassEnvelope, class_configurations, fits, lacks
 from fleetsieve.instance import Cell, CellKey, Measurement
@@ -144,7 +145,7 @@ def _effect(
         return False, _settled(certificate, b)
     if not asked:
         return False, _not_asked(own, b)
-    better = dominating(certificate, own, b, usable)
+    better = replacing(certificate.envelope, own, b, usable)
     if better is not None:
         return False, f"{better} serves as much of the class on no more GPUs, measured"
     return True, "another look may settle it" if b.measured else "a plan may use it, for all that is known"
@@ -171,39 +172,12 @@ def _not_asked(own: ClassEnvelope, b: CellBounds) -> str:
     if known is None:
         return "it cannot be measured: the table that is replayed has no row of it"
     if known.failed:
-        return f"it ended in {known.rows[-1].status} {len(known.rows)} times, and is not tried again"
+        return f"it ended in {known.rows[-1].status} {len(known.rows)} times, and is not tried again; made to run, it might"
     if b.committable:
         return "usable, and not needed: the plan does as well without it"
     lacking = lacks(known, own.view.workload.slo)
     told = f"its rows lack {', '.join(lacking)}" if lacking else "it straddles its SLO"
     return f"{told}, and cannot be looked at again"
-
-
-def dominating(
-    certificate: Certificate, own: ClassEnvelope, b: CellBounds, usable: Sequence[Configuration]
-) -> CellKey | None:
-    """A measured cell that makes `b` pointless: what n replicas of it may serve at best, others are sure to serve on their GPUs.
-
-    Exact for every number n of replicas that fits the pool; where different cells are needed for different n, the one for the
-    most replicas is given. None: nothing measured replaces it.
-    """
-    fleet, demand = certificate.envelope.instance.fleet, own.view.workload.demand_rps
-    pool, size = own.view.pools[b.cell.key.pool], b.cell.gpus
-    others = [q for q in usable if q.pool == pool.name]
-    best: CellKey | None = None
-    for n in range(1, pool.gpus // size + 1):
-        hoped = min(demand, n * b.capacity_rps.hi * fleet.max_utilisation)
-        better = [q.name for q in others if min(demand, _replacing(n, size, q, pool.gpus_per_node)) >= hoped]
-        if not better:
-            return None
-        best = better[0] if isinstance(better[0], CellKey) else None
-    return best
-
-
-def _replacing(n: int, size: int, q: Configuration, gpus_per_node: int | None) -> float:
-    """What replicas of `q` serve on the GPUs of n replicas of `size`; on nodes, each within the place of one of these."""
-    count = n * (size // q.gpus) if gpus_per_node is not None else n * size // q.gpus
-    return count * q.capacity_rps
 
 
 NAMES = {

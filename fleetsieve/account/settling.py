@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fleetsieve.account.cells import CellAccount, cell_accounts
-from fleetsieve.certificate import Certificate, certify
+from fleetsieve.account.cells import CellAccount, Known, cell_accounts
+from fleetsieve.certificate import Certificate, Verdict, certify
+from fleetsieve.certificate.sentence import hoped_for, listed
 from fleetsieve.cost import cost_gpu_s
 from fleetsieve.instance import CellKey
 from fleetsieve.sieve import Experiment, Sieve
@@ -27,8 +28,11 @@ class Next:
 class Account:
     """The account of an instance: its cells, what comes next (None when nothing is left to ask), and what may be measured at all.
 
-    `settling` are the cells that could settle the verdict, `waiting` all that a measurement may still resolve; the costs are those
-    of one look at each, in GPU-seconds. `ended` says why a run goes no further: a stop rule may end it where a next one is left.
+    `settling` are the cells that the best plan still possible rests on (or, without such a one, all that can still change the
+    decision), `waiting` all that a measurement may still resolve; the costs are those of one look at each, in GPU-seconds.
+    `at_best` and `at_worst` are the certificates if all of `settling` were as good as their bounds allow, or of no use (None
+    without any). `failed` are the cells that failed, stay possible and are not tried again, `without_failed` the certificate if
+    they were excluded. `ended` says why a run goes no further: a stop rule may end it where a next one is left.
     """
 
     certificate: Certificate
@@ -39,24 +43,49 @@ class Account:
     waiting: tuple[CellKey, ...]
     waiting_gpu_s: float
     ended: str
+    at_best: Certificate | None
+    at_worst: Certificate | None
+    failed: tuple[CellKey, ...]
+    without_failed: Certificate | None
+
+    @property
+    def could_settle(self) -> bool:
+        """Whether one look at each of `settling` ends the undecided state in one of the outcomes that were imagined."""
+        ends = [c for c in (self.at_best, self.at_worst) if c is not None]
+        return any(c.verdict is not Verdict.UNDECIDED for c in ends)
 
 
 def account(sieve: Sieve, keys: Iterable[CellKey] | None = None) -> Account:
     """The account of a run's state; `keys` picks the cells that are told of (None: all)."""
     c = sieve.certificate
     waiting = sieve.candidates if c.blocking else ()
-    settling = tuple(key for key in c.settling if key in set(waiting))
+    cells = cell_accounts(c, waiting)
+    settling = tuple(key for key in hoped_for(c)[0] if key in set(waiting)) if c.blocking else ()
+    settling = settling or tuple(told.key for told in cells if told.can_change and told.key in set(c.settling))
+    failed = tuple(told.key for told in cells if c.blocking and _given_up(c, told) and told.key not in set(waiting))
     unstopped = replace(sieve, stop=None)
+    wanted = None if keys is None else set(keys)
+    ends = (sieve.envelope.hoped(settling), sieve.envelope.without(settling)) if settling else ()
+    best, worst = [certify(end, sieve.engine) for end in ends] or (None, None)
     return Account(
         c,
-        cell_accounts(c, waiting, keys),
+        tuple(told for told in cells if wanted is None or told.key in wanted),
         None if unstopped.finished else _next(unstopped),
         settling,
         _cost_gpu_s(sieve, settling),
         waiting,
         _cost_gpu_s(sieve, waiting),
-        _ended(sieve) if sieve.finished else "",
+        _ended(sieve, failed) if sieve.finished else "",
+        best,
+        worst,
+        failed,
+        certify(sieve.envelope.without(failed), sieve.engine) if failed else None,
     )
+
+
+def _given_up(c: Certificate, told: CellAccount) -> bool:
+    """Whether a cell failed and stays possible all the same."""
+    return told.known is Known.FAILED and not told.closed and c.envelope[told.key].possible
 
 
 def _next(sieve: Sieve) -> Next:
@@ -65,11 +94,16 @@ def _next(sieve: Sieve) -> Next:
     return Next(sieve.policy.name, asked, certify(best, sieve.engine), certify(worst, sieve.engine))
 
 
-def _ended(sieve: Sieve) -> str:
+def _ended(sieve: Sieve, failed: tuple[CellKey, ...]) -> str:
     if not sieve.certificate.blocking:
         return f"the verdict is {sieve.certificate.verdict}"
     if sieve.stopped is not None:
         return sieve.stopped.sentence
+    if not sieve.candidates and failed:
+        told = (
+            f"{listed([str(key) for key in failed], 3)} failed and {'are' if len(failed) > 1 else 'is'} not tried again"
+        )
+        return f"no cell is left to ask for: {told}"
     if not sieve.candidates:
         return "no cell is left that a measurement could resolve"
     return "the verdict stays undecided whatever the cells that are left show: one that straddles its SLO cannot be looked at again"

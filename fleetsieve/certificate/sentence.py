@@ -6,11 +6,13 @@ Guaranteed figures are rounded down and optimistic ones up, so a printed number 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
-from fleetsieve.envelope import Envelope, lacks
+from fleetsieve.certificate.replacing import replacing
+from fleetsieve.envelope import Envelope, class_configurations, lacks
 from fleetsieve.instance import DEFAULT_POOL, NOISE_KEYS, TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
 from fleetsieve.statistics import KnownCell, Rules
@@ -38,9 +40,7 @@ def verdict_sentence(certificate: Certificate) -> str:
         words.append(f"nor by more than {c.epsilon:g} of the demand in goodput;")
         words.append(_demand_met(c))
         return " ".join(words)
-    words.append(f"{_blocked(c)};")
-    cells = listed([str(key) for key in c.settling], 3)
-    words.append(f"measuring {cells} could settle it." if cells else "no cell is left that could settle it.")
+    words.append(f"{_blocked(c)}; {_left(c)}.")
     return " ".join(words)
 
 
@@ -78,6 +78,52 @@ def _blocked(c: Certificate) -> str:
     return f"the goodput could still rise by {upper_text(c.gap.goodput)} of the demand, more than {c.epsilon:g}"
 
 
+def hoped_for(certificate: Certificate) -> tuple[tuple[CellKey, ...], tuple[CellKey, ...]]:
+    """The cells that the best plan still possible needs and no measurement assures: those to look at, and those that failed.
+
+    A cell whose part measured ones can play on the same GPUs is not needed. The failed ones are possible still (it may be a flake),
+    and no candidates any more.
+    """
+    c = certificate
+    if c.optimistic is None:
+        return (), ()
+    needed = []
+    for key in sorted(c.optimistic.replica_counts, key=str):
+        if isinstance(key, CellKey) and not c.envelope[key].committable:
+            own = c.envelope.classes[key.class_name]
+            usable = class_configurations(c.envelope.instance, own, lower=True)
+            needed += [key] if replacing(c.envelope, own, c.envelope[key], usable) is None else []
+    waiting = set(c.settling)
+    failed = [key for key in needed if key not in waiting and _failed(c, key)]
+    return tuple(key for key in needed if key in waiting), tuple(failed)
+
+
+def _failed(c: Certificate, key: CellKey) -> bool:
+    known = c.envelope.classes[key.class_name].view.known.get(key)
+    return known is not None and known.failed
+
+
+def _left(c: Certificate) -> str:
+    """What an undecided verdict waits for: nothing is said of what one measurement would settle, which nobody knows before."""
+    waiting, failed = hoped_for(c)
+    told = []
+    if waiting:
+        told.append(f"{listed([str(key) for key in waiting], 3)}, not known well enough yet")
+    if failed:
+        names, are, them = (
+            listed([str(key) for key in failed], 3),
+            *(("are", "them") if len(failed) > 1 else ("is", "it")),
+        )
+        told.append(
+            f"{names}, which failed and {are} not tried again: mend the cause and measure {them} again, or exclude {them}"
+        )
+    if told:
+        return f"the best plan still possible rests on {', and on '.join(told)}"
+    if c.settling:
+        return f"{listed([str(key) for key in c.settling], 3)} can still be looked at"
+    return "no cell is left that a further look could settle"
+
+
 def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
     """What a verdict on these bounds is conditional on, one statement each: assumptions, dropped ones, data, and the plan's own."""
     told = [f"{a.name}: {a.describe()}" for a in envelope.in_force]
@@ -87,15 +133,26 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
         for key, why in own.closed.items():
             closed.setdefault(why, []).append(key)
     told += [f"closed for good, {why}: {listed([str(key) for key in closed[why]], 5)}" for why in sorted(closed)]
-    known = [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]
+    known = measured_cells(envelope)
     kinds = {"records": "bounded from their requests, counted as independent",
              "point values": "taken as exact", "stated bounds": "taken at their own bounds",
              "repeats": "taken at the hull of their looks, each as it stands",
              "runs": "widened by the spread between runs"}  # fmt: skip
+    counts = kinds_of_figures(envelope)
     for kind, how in kinds.items():
-        count = sum(_kind(k, envelope.rules) == kind for k in known)
+        count = counts.get(kind, 0)
         told += [f"{kind}: {count} of {len(known)} measured cells are {how}"] if count else []
     return (*told, *_spread(envelope), *_missing(known), *PLAN_RESTS_ON)
+
+
+def measured_cells(envelope: Envelope) -> list[KnownCell]:
+    """The cells of which a look succeeded."""
+    return [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]
+
+
+def kinds_of_figures(envelope: Envelope) -> dict[str, int]:
+    """How many measured cells there are of each kind of figures: records, point values, stated bounds, repeats, runs."""
+    return dict(Counter(_kind(known, envelope.rules) for known in measured_cells(envelope)))
 
 
 def _spread(envelope: Envelope) -> list[str]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from fleetsieve.account import Account, Bound, CellAccount, Next
 from fleetsieve.account.cells import limit_name
 from fleetsieve.assumptions import CAPACITY, MEMORY
-from fleetsieve.certificate import Verdict, verdict_sentence
+from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import gap_text, listed
 from fleetsieve.instance import TAIL_METRICS, CellKey
 from fleetsieve.presentation.plans import STYLES
@@ -105,7 +105,15 @@ def settling_lines(account: Account) -> list[str]:
         lines.append(next_text(account.next))
     if account.settling:
         cells = listed([str(key) for key in account.settling], 5)
-        lines.append(f"could settle it: {cells}; one look at each costs {account.settling_gpu_s:,.0f} GPU-seconds")
+        what = "could settle it" if account.could_settle else "the first to measure"
+        cost = f"one look at each costs {account.settling_gpu_s:,.0f} GPU-seconds"
+        lines.append(f"{what}: {cells}; {cost}; if all are {_ends(account.at_best, account.at_worst)}")
+    if account.without_failed is not None:
+        cells = listed([str(key) for key in account.failed], 5)
+        told = f"without {'them' if len(account.failed) > 1 else 'it'} the verdict would be {account.without_failed.verdict}"
+        lines.append(
+            f"failed, and possible all the same: {cells}; mend the cause and measure again, or exclude: {told}"
+        )
     if len(account.waiting) > len(account.settling) and account.certificate.blocking:
         lines.append(
             f"at most: {len(account.waiting)} cells may still be measured, {account.waiting_gpu_s:,.0f} GPU-seconds"
@@ -116,8 +124,15 @@ def settling_lines(account: Account) -> list[str]:
 def next_text(asked: Next) -> str:
     """The measurement that is asked for next, and what the verdict would be after it."""
     e = asked.experiment
-    ends = [
-        f"{told}: {c.verdict}" + (f" (gap {gap_text(c.gap)})" if c.verdict is Verdict.UNDECIDED else "")
-        for told, c in (("as good as its bounds allow", asked.at_best), ("unusable", asked.at_worst))
-    ]
-    return f"next ({asked.policy}): {e.key}, {e.expected_cost_gpu_s:,.0f} GPU-seconds, {e.reason}; if it is {'; '.join(ends)}"
+    ends = _ends(asked.at_best, asked.at_worst, "its")
+    return f"next ({asked.policy}): {e.key}, {e.expected_cost_gpu_s:,.0f} GPU-seconds, {e.reason}; if it is {ends}"
+
+
+def _ends(best: Certificate | None, worst: Certificate | None, whose: str = "their") -> str:
+    """The verdicts of two imagined outcomes."""
+    told = ((f"as good as {whose} bounds allow", best), ("unusable", worst))
+    return "; ".join(
+        f"{how}: {c.verdict}" + (f" (gap {gap_text(c.gap)})" if c.verdict is Verdict.UNDECIDED else "")
+        for how, c in told
+        if c is not None
+    )

@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from fleetsieve.account import Known, account, account_document, cell_accounts
-from fleetsieve.certificate import Verdict, certify
+from fleetsieve.certificate import Verdict, certify, verdict_sentence
 from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
-from fleetsieve.instance import TAIL_METRICS
+from fleetsieve.instance import NOTHING_READ, TAIL_METRICS, Status
+from fleetsieve.policies import DecisionGap
+from fleetsieve.sieve import Sieve
 
 STAGES = ("shortfall", "min_fulfilment", "goodput")
 
@@ -116,3 +118,35 @@ def test_the_document_has_no_infinity(states):
 
     for sieve in (states[0], states[-1]):
         json.dumps(account_document(account(sieve)), allow_nan=False)
+
+
+def test_what_could_settle_it_does_when_all_of_it_is_as_good_as_its_bounds_allow(states):
+    """The claim is tried on imagined outcomes, and no cell is named that cannot change the decision."""
+    settled = 0
+    for sieve in states:
+        told = account(sieve)
+        changing = {cell.key for cell in told.cells if cell.can_change}
+        assert set(told.settling) <= changing
+        if told.could_settle:
+            ends = (sieve.envelope.hoped(told.settling), sieve.envelope.without(told.settling))
+            assert {certify(end, Frontier()).verdict for end in ends} != {Verdict.UNDECIDED}
+            settled += 1
+    assert settled > 0
+
+
+def test_failed_cells_that_stay_possible_are_told_with_what_follows_without_them():
+    read = read_instance("sim-chat-code-16gpu")
+    rows = [
+        replace(row, seed=look, status=Status.CRASHED, throughput_rps=NOTHING_READ)
+        if (row.key.class_name, row.key.tp) == ("chat", 4) and row.key.load in ("r8", "r11")
+        else row
+        for row in read.measurements
+        for look in ((0, 1) if row.key.tp == 4 and row.key.load in ("r8", "r11") else (0,))
+    ]
+    told = account(Sieve.start(read.instance, policy=DecisionGap(), engine=Frontier(), looks={}).tell(*rows))
+    assert [str(key) for key in told.failed] == ["chat TP4 r8", "chat TP4 r11"]
+    assert told.certificate.verdict is Verdict.UNDECIDED
+    assert told.without_failed is not None
+    assert told.without_failed.verdict is Verdict.FEASIBLE
+    assert (told.settling, told.next) == ((), None)
+    assert "chat TP4 r11, which failed and is not tried again" in verdict_sentence(told.certificate)

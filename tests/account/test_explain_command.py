@@ -65,7 +65,7 @@ def test_a_run_keeps_its_policy_and_failures_have_their_causes(cli, folder):
     document = cli("explain", "made", "--json").document
     whys = {cell["class"]: (cell["known"], cell["closed"], cell["why"]) for cell in document["cells"]}
     assert whys["chat"] == ("failed", "its server failed to start", "its server failed to start")
-    assert whys["code"][2] == "it ended in timeout 2 times, and is not tried again"
+    assert whys["code"][2] == "it ended in timeout 2 times, and is not tried again; made to run, it might"
     assert document["next"] is None
 
 
