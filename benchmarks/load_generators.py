@@ -1,6 +1,6 @@
 """Load generators against a server whose true latencies are known: send-time errors, latencies, client CPU, and what faults become.
 
-    python benchmarks/load_generators.py --aiperf PATH [--vllm PATH] [--rates 5,20,50] [--seconds 20] [--faults]
+    python benchmarks/load_generators.py --aiperf PATH [--vllm PATH] [--rates 5,20,50] [--loops 1,3,8,32] [--seconds 20] [--faults]
 
 The server is tests/live/hostile_server.py on one core, the generator runs on the others. It logs every request as it saw it.
 """
@@ -26,7 +26,7 @@ import numpy as np
 from fleetsieve.load.account import records_of
 from fleetsieve.load.aiperf import AIPerf
 from fleetsieve.load.protocol import LoadGenerator, Sent
-from fleetsieve.load.schedule import Shape, Tokens, open_loop
+from fleetsieve.load.schedule import Schedule, Shape, Tokens, closed_loop, open_loop
 from fleetsieve.load.vllm_bench import VllmBench
 from fleetsieve.statistics.points import quantile
 
@@ -69,10 +69,13 @@ def server(faults: Sequence[str] | None, log: Path) -> Iterator[str]:
         process.wait()
 
 
-def send(generator: LoadGenerator, rate: float, seconds: float, faults: Sequence[str] | None, log: Path) -> Sent:
-    schedule = open_loop(SHAPE, rate, warmup_s=3.0, window_s=seconds, cooldown_s=2.0, seed=7, token_ids=(100, 20000))
+def at_rate(rate: float, seconds: float) -> Schedule:
+    return open_loop(SHAPE, rate, warmup_s=3.0, window_s=seconds, cooldown_s=2.0, seed=7, token_ids=(100, 20000))
+
+
+def send(generator: LoadGenerator, schedule: Schedule, faults: Sequence[str] | None, log: Path) -> Sent:
     with server(faults, log) as url:
-        return generator.send(schedule, url, "tiny", log.parent / "load", seconds + 120.0)
+        return generator.send(schedule, url, "tiny", log.parent / "load", schedule.window_s + 120.0)
 
 
 def told_p99_s(log: Path, sent: Sent) -> tuple[float, float]:
@@ -92,7 +95,7 @@ def speeds(generator: LoadGenerator, rates: Sequence[float], seconds: float) -> 
     print("|---|---|---|---|---|---|---|---|---|")
     for rate in rates:
         with tempfile.TemporaryDirectory() as folder:
-            sent = send(generator, rate, seconds, [], Path(folder) / "log")
+            sent = send(generator, at_rate(rate, seconds), [], Path(folder) / "log")
             ttft, e2e = told_p99_s(Path(folder) / "log", sent)
         records = records_of(sent.rows, sent.window_s)
         seen = [quantile(records.latencies_s(metric), 0.99) or 0.0 for metric in ("ttft", "e2e")]
@@ -104,13 +107,27 @@ def speeds(generator: LoadGenerator, rates: Sequence[float], seconds: float) -> 
         )
 
 
+def loops(generator: LoadGenerator, loops: Sequence[int], seconds: float) -> None:
+    print(f"\n{generator.name}: closed loops, {seconds:g} s windows\n")
+    print("| concurrency | in flight on average | requests | completion p50, ms | client CPU s | wall s |")
+    print("|---|---|---|---|---|---|")
+    for concurrency in loops:
+        schedule = closed_loop(SHAPE, concurrency, warmup_s=3.0, window_s=seconds, seed=7, token_ids=(100, 20000))
+        with tempfile.TemporaryDirectory() as folder:
+            sent = send(generator, schedule, ["--max-num-seqs", str(concurrency)], Path(folder) / "log")
+        records = records_of(sent.rows, sent.window_s)
+        median_ms = 1e3 * (quantile(records.latencies_s("e2e"), 0.5) or 0.0)
+        figures = f"{sent.in_flight or 0.0:.2f} | {records.sent} | {median_ms:.0f} | {sent.client_cpu_s:.1f} | {sent.wall_s:.1f}"
+        print(f"| {concurrency} | {figures} |", flush=True)
+
+
 def faults(generator: LoadGenerator) -> None:
     print(f"\n{generator.name}: 20 requests/s, a 10 s window, requests time out after 5 s\n")
     print("| fault | recorded in the window | exit code | ending | seconds | said |")
     print("|---|---|---|---|---|---|")
     for fault, options in FAULTS.items():
         with tempfile.TemporaryDirectory() as folder:
-            sent = send(generator, 20.0, 10.0, options, Path(folder) / "log")
+            sent = send(generator, at_rate(20.0, 10.0), options, Path(folder) / "log")
         counts = Counter(row.status for row in sent.rows if row.sent_at_s >= 0.0)
         recorded = ", ".join(f"{count} {status}" for status, count in counts.most_common())
         said = "; ".join([*sent.failures, *sent.doubts])[:110].replace("|", "/")
@@ -122,6 +139,9 @@ def main() -> None:
     parser.add_argument("--aiperf", help="its command")
     parser.add_argument("--vllm", help="its command")
     parser.add_argument("--rates", default="5,20,50")
+    parser.add_argument(
+        "--loops", default="1,3,8,32", help="concurrencies (AIPerf only: vllm bench cannot end one in time)"
+    )
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument(
         "--faults", action="store_true", help="the table of faults (AIPerf only: it has a time-out of requests)"
@@ -132,6 +152,8 @@ def main() -> None:
     os.sched_setaffinity(0, CORES[1:] or CORES)
     for generator in generators:
         speeds(generator, [float(rate) for rate in chosen.rates.split(",")], chosen.seconds)
+    if chosen.aiperf:
+        loops(generators[0], [int(loop) for loop in chosen.loops.split(",")], chosen.seconds)
     if chosen.faults and chosen.aiperf:
         faults(generators[0])
 
