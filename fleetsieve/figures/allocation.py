@@ -26,8 +26,8 @@ FREE = "free"
 INSET = 0.04
 """How far a replica's frame stands inside its GPUs, in GPUs."""
 
-LETTERS = 4
-"""Letters of a class name that fit one GPU's box."""
+MARGIN = 8
+"""Pixels that a replica's frame keeps free beside its name."""
 
 Row = dict[str, Any]
 
@@ -74,11 +74,8 @@ def _frames(node: Node, width: int, replica: Placed, pooled: bool, *, nodes: boo
         stop = min(end, (gpu // width + 1) * width)
         box = _box(node, width, gpu, pooled, nodes=nodes)
         first = gpu % width
-        name = plain(replica.class_name)
-        room = LETTERS * (stop - gpu)
-        label = name if len(name) <= room else f"{name[: max(1, room - 1)]}…"
         span = {"x": first + INSET, "x2": first + stop - gpu - INSET, "start": first + 2 * INSET}
-        told.append({**_told(replica), **span, "row": box["row"], "label": label})
+        told.append({**_told(replica), **span, "row": box["row"]})
         gpu = stop
     return told
 
@@ -88,8 +85,8 @@ def allocation_height(plan: Allocation) -> int:
     return ROW * max(1, len({row["row"] for row in allocation_rows(plan)[0]}))
 
 
-def allocation_chart(plan: Allocation, palette: Palette = LIGHT) -> Chart:
-    """The chart of `allocation`, without its size and look."""
+def allocation_chart(plan: Allocation, palette: Palette = LIGHT, *, hoped: bool = False) -> Chart:
+    """The chart of `allocation`, without its size and look; one that is only `hoped` for has outlines instead of blocks."""
     alt = altair()
     boxes, frames = allocation_rows(plan)
     names = [plain(c.name) for c in plan.problem.classes]
@@ -101,20 +98,29 @@ def allocation_chart(plan: Allocation, palette: Palette = LIGHT) -> Chart:
     y = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=150))
     if any(row["class"] == FREE for row in boxes):
         used, colours = [*used, FREE], [*colours, palette.faint]
-    colour = alt.Color("class:N", title=None, sort=used, scale=alt.Scale(domain=used, range=colours))
+    painted = alt.Scale(domain=used, range=colours)
+    colour = alt.Color("class:N", title=None, sort=used, scale=painted)
     told = tips(**{"class": "class", "told": "replica", "row": "on"})
     free = alt.Chart(values([row for row in boxes if row["class"] == FREE])).mark_rect(
         height=ROW - 8, stroke=palette.paper, strokeWidth=3
     )
     box = free.encode(x=x, x2="x2:Q", y=y, color=colour, tooltip=told)
     framed = alt.Chart(values(frames)).encode(y=y, tooltip=told)
-    frame = framed.mark_rect(height=ROW - 8, cornerRadius=4).encode(x=x, x2="x2:Q", color=colour)
+    dashes = {"strokeDash": [4, 3], "strokeWidth": 1.5} if hoped else {}
+    frame = framed.mark_rect(height=ROW - 8, cornerRadius=4, **dashes).encode(x=x, x2="x2:Q", color=colour)
+    if hoped:
+        stroke = alt.Stroke("class:N", legend=None, sort=used, scale=painted)
+        frame = frame.encode(stroke=stroke, fillOpacity=alt.value(0.12))
     inside = [{**row, "x": gpu} for row in frames for gpu in range(math.ceil(row["x"]), math.ceil(row["x2"]))]
-    between = alt.Chart(values(inside)).mark_tick(color=palette.paper, thickness=1, height=ROW - 12, orient="vertical")
+    between = alt.Chart(values(inside)).mark_tick(
+        color=palette.faint if hoped else palette.paper, thickness=1, height=ROW - 12, orient="vertical"
+    )
     line = between.encode(x=x, y=y, tooltip=told)
+    room = alt.ExprRef(f"(datum.x2 - datum.x) * width / {widest} - {MARGIN}")
+    ink = palette.ink if hoped else palette.paper
     text = framed.mark_text(
-        color=palette.paper, fontSize=10, fontWeight=600, baseline="middle", align="left", dx=2
-    ).encode(x="start:Q", text="label:N")
+        color=ink, fontSize=10, fontWeight=600, baseline="middle", align="left", dx=2, limit=room
+    ).encode(x="start:Q", text="class:N")
     return alt.layer(box, frame, line, text)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from fleetsieve.allocation import Allocation, Engine
 from fleetsieve.certificate import Certificate, certify
 from fleetsieve.envelope import Envelope
-from fleetsieve.figures.drawing import Chart, altair, sized, styled, tips, values
+from fleetsieve.figures.drawing import TIES, Chart, Stroke, altair, only, sized, strokes, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.instance import Instance
 from fleetsieve.what_if import with_demand_scale
@@ -70,11 +70,14 @@ def _row(scale: float, curve: str, fulfilment: float | None, goodput_rps: float 
 def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> Chart:
     """One panel: "fulfilment" or "goodput" over the scale, without its size and look."""
     alt = altair()
-    curves = [SURE, HOPED, KEPT]
+    looks = {
+        HOPED: Stroke(palette.soft, TIES),
+        SURE: Stroke(palette.band),
+        KEPT: Stroke(palette.ink),
+    }
     title = {"fulfilment": "least fulfilment", "goodput": "goodput, requests/s"}[field]
     axis = alt.Axis(title=title)
     scale = alt.Scale(domain=[0, 1]) if field == "fulfilment" else alt.Scale(zero=True)
-    painted = alt.Scale(domain=curves, range=[palette.classes[0], palette.soft, palette.classes[1]])
     base = alt.Chart(values(rows)).encode(
         x=alt.X(
             "scale:Q",
@@ -83,25 +86,15 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
             axis=alt.Axis(format="~g", grid=False, labelFlush=True),
         ),
         y=alt.Y(f"{field}:Q", axis=axis, scale=scale),
-        color=alt.Color(
-            "curve:N", title=None, sort=curves, legend=alt.Legend(columns=1, symbolType="stroke"), scale=painted
-        ),
     )
     now = alt.Chart(values([{"scale": 1.0}])).mark_rule(color=palette.soft, strokeDash=[2, 2]).encode(x="scale:Q")
-    told = tips(scale="demand x", curve="curve", told="there")
-    dashes = alt.Scale(domain=curves, range=[[1, 0], [4, 3], [1, 0]])
-    line = base.encode(strokeDash=alt.StrokeDash("curve:N", title=None, sort=curves, scale=dashes))
+    told = tips(scale="demand, times now", curve="curve", told="it serves")
+    drawn = base.encode(**strokes("curve", looks, columns=1))
     return alt.layer(
         now,
-        _only(line, SURE).mark_line(strokeWidth=6, opacity=0.4),
-        _only(line, HOPED).mark_line(strokeWidth=1.5),
-        _only(line, KEPT).mark_line(strokeWidth=2),
+        *(only(drawn, "curve", curve).mark_line() for curve in looks),
         base.mark_point(size=40, opacity=0).encode(tooltip=told),
     )
-
-
-def _only(base: Chart, curve: str) -> Chart:
-    return base.transform_filter({"field": "curve", "equal": curve})
 
 
 def demand(

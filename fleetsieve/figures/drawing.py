@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fleetsieve.errors import SolverMissing, spelled_out
@@ -43,15 +44,56 @@ def plain(text: str) -> str:
 
 
 def titled(key: CellKey) -> dict[str, Any]:
-    """The parts of a cell's key that a tooltip shows."""
+    """The parts of a cell's key, and its name in a tooltip."""
     pool = "" if key.pool == DEFAULT_POOL else f" on {plain(key.pool)}"
-    return {"class": plain(key.class_name), "tp": f"TP{key.tp}", "load": f"{plain(key.load)}{pool}"}
+    parts = {"class": plain(key.class_name), "tp": f"TP{key.tp}", "load": f"{plain(key.load)}{pool}"}
+    return {**parts, "cell": " ".join(parts.values())}
 
 
 def tips(**titles: str) -> list[Any]:
     """Tooltip lines: field name -> what stands before it."""
     alt = altair()
     return [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
+
+
+THIN, BROADER = 1.5, 3.75
+"""Pixels of the thinnest of several lines, and how much broader each is than the next."""
+
+
+TIES = (1.5, 4)
+"""The dashes of a broad line under others: they stand out on both sides, like the ties of a railway."""
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How one of several lines is drawn."""
+
+    colour: str
+    dash: tuple[float, float] = (1, 0)
+
+
+def strokes(field: str, looks: Mapping[str, Stroke], columns: int) -> dict[str, Any]:
+    """The encodings of lines that `field` names, with one legend that shows each as it is drawn.
+
+    Lines may lie on one another: the first of `looks` is the broadest, each next one is thinner and drawn above it.
+    """
+    alt, names = altair(), list(looks)
+
+    def of(kind: Any, values_of: list[Any]) -> Any:
+        legend = alt.Legend(columns=columns, symbolType="stroke", symbolSize=500)
+        return kind(f"{field}:N", title=None, sort=names, legend=legend, scale=alt.Scale(domain=names, range=values_of))
+
+    return {
+        "color": of(alt.Color, [look.colour for look in looks.values()]),
+        "strokeDash": of(alt.StrokeDash, [list(look.dash) for look in looks.values()]),
+        # The library spreads widths evenly between the two ends of a range.
+        "strokeWidth": of(alt.StrokeWidth, [THIN + BROADER * (len(names) - 1), THIN]),
+    }
+
+
+def only(base: Chart, field: str, value: str) -> Chart:
+    """The rows of a chart in which `field` is `value`."""
+    return base.transform_filter({"field": field, "equal": value})
 
 
 def sized(chart: Chart, height: int = HEIGHT, width: int | str = WIDTH) -> Chart:

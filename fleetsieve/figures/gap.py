@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fleetsieve.certificate import Gap, gap_document
-from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, values
+from fleetsieve.figures.drawing import TIES, Chart, Stroke, altair, only, plain, sized, strokes, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.history import History
+from fleetsieve.interval import upper_text
 
 STAGES = {"shortfall": "floors", "min_fulfilment": "least fulfilment", "goodput": "goodput"}
 """The stages of the gap, and how a figure calls them."""
@@ -34,7 +35,7 @@ def gap_rows(history: History, start: Gap | None = None) -> list[Row]:
 
 
 def _row(number: int, spent_gpu_s: float, stage: str, gap: float | None, cell: str, why: str, changed: str) -> Row:
-    told = "not proven" if gap is None else f"{gap:.4g}"
+    told = "not proven" if gap is None else "<1e-6" if 0.0 < gap < 1e-6 else upper_text(gap)
     return {"step": number, "spent": spent_gpu_s, "stage": STAGES[stage], "gap": gap, "told": told, "cell": cell,
             "why": plain(why), "changed": plain(changed)}  # fmt: skip
 
@@ -43,8 +44,12 @@ def gap_chart(history: History, epsilon: float, start: Gap | None = None, palett
     """The chart of `gap`, without its size and look."""
     alt = altair()
     rows = gap_rows(history, start)
-    stages = dict(zip(STAGES.values(), (palette.bad, *palette.classes[:2]), strict=True))
-    there = [stage for stage in stages if any(row["stage"] == stage for row in rows)]
+    looks = {
+        STAGES["shortfall"]: Stroke(palette.soft, TIES),
+        STAGES["goodput"]: Stroke(palette.band),
+        STAGES["min_fulfilment"]: Stroke(palette.ink),
+    }
+    looks = {stage: look for stage, look in looks.items() if any(row["stage"] == stage for row in rows)}
     top = max([row["gap"] or 0.0 for row in rows] + [2.0 * epsilon])
     ticks = [0.0, epsilon, *(tick for tick in TICKS if 1.5 * epsilon < tick <= top * 1.05)]
     axis = alt.Axis(title="gap (root scale)", values=ticks, format=".3~g")
@@ -56,23 +61,23 @@ def gap_chart(history: History, epsilon: float, start: Gap | None = None, palett
             axis=alt.Axis(format=",d", grid=False, labelFlush=True),
             scale=alt.Scale(zero=True, nice=False),
         ),
-        color=alt.Color(
-            "stage:N", title=None, sort=there, scale=alt.Scale(domain=there, range=[stages[s] for s in there])
-        ),
+        y=y,
     )
-    line = alt.Chart(values([{"gap": epsilon, "told": f"certifies at {epsilon:g}"}])).encode(
-        y=y, tooltip=tips(told="ε")
-    )
+    certified = alt.Chart(values([{"gap": epsilon, "told": f"certifies at {epsilon:g}"}])).encode(y=y)
     asked = tips(
         step="step", cell="measured", why="why this cell", changed="what it changed", stage="stage", told="gap"
     )
+    before = tips(why="step 0", stage="stage", told="gap")
+    drawn = base.encode(**strokes("stage", looks, columns=4))
+    point = base.encode(color=drawn.encoding.color).mark_point(filled=True, size=45, opacity=1)
     return alt.layer(
-        line.mark_rule(color=palette.good, strokeDash=[5, 3], strokeWidth=1.5),
-        line.mark_text(color=palette.good, align="left", dx=4, dy=-6, fontSize=11).encode(
+        certified.mark_rule(color=palette.good, strokeDash=[5, 3], strokeWidth=1.5),
+        certified.mark_text(color=palette.good, align="left", dx=4, dy=-6, fontSize=11).encode(
             x=alt.value(0), text="told:N"
         ),
-        base.mark_line(interpolate="step-after", strokeWidth=2).encode(y=y),
-        base.mark_point(filled=True, size=45, opacity=1).encode(y=y, tooltip=asked),
+        *(only(drawn, "stage", stage).mark_line(interpolate="step-after") for stage in looks),
+        point.transform_filter("datum.step == 0").encode(tooltip=before),
+        point.transform_filter("datum.step > 0").encode(tooltip=asked),
     )
 
 

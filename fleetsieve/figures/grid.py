@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fleetsieve.certificate import Certificate
@@ -11,11 +12,14 @@ from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.figures.states import SIGNS, State, colours, limits_text, rate, state_of
 from fleetsieve.instance import CellKey
 
-ROW = 34
+ROW = 36
 """Pixels of one TP degree's row."""
 
-PALE, STRONG = 0.25, 0.65
-"""Opacity of the cells with the least and the most requests/s per GPU of their class."""
+PALE = 0.3
+"""Opacity of a usable cell that gives next to nothing per GPU; the best of its class has the state's full colour."""
+
+SHADED = (State.PLANNED, State.USABLE)
+"""States in which a stronger colour says more requests/s per GPU."""
 
 LETTERS = 6
 """Letters of a load's label that fit a cell on a phone."""
@@ -27,7 +31,7 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
     """One row a cell: its rung, its state, how strong its colour is, and words for a tooltip."""
     own = certificate.envelope.classes[class_name]
     per_gpu = {key: b.capacity_rps.lo / b.cell.gpus for key, b in own.bounds.items() if b.measured}
-    most = max(per_gpu.values(), default=0.0) or 1.0
+    most = max((per_gpu[key] for key in per_gpu if own.bounds[key].committable), default=0.0) or 1.0
     rows: list[Row] = []
     rung: dict[str, int] = {}
     for cell in ladder_cells(certificate, class_name):
@@ -44,7 +48,8 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
                 "rung": rung[arm],
                 "label": SIGNS.get(state, "") + _short(plain(key.load)),
                 "state": str(state),
-                "opacity": _opacity(state, per_gpu.get(key, 0.0) / most),
+                "rate": f"{per_gpu[key]:.3g}" if key in per_gpu else "",
+                "opacity": PALE + (1.0 - PALE) * per_gpu[key] / most if state in SHADED else 1.0,
                 "told": told,
                 "limits": limits_text(own, b),
                 "looks": ", ".join(str(row.status) for row in known.rows) if known is not None else "none",
@@ -61,10 +66,6 @@ def _short(label: str) -> str:
     return label if len(label) <= LETTERS else f"{label[: LETTERS - 1]}…"
 
 
-def _opacity(state: State, share: float) -> float:
-    return 1.0 if state in (State.RULED_OUT, State.OPEN, State.EXCLUDED) else PALE + (STRONG - PALE) * share
-
-
 def states_in(certificate: Certificate) -> list[State]:
     """The states that some cell has, in their fixed order."""
     cells = certificate.envelope.instance.cells
@@ -78,11 +79,11 @@ def grid_height(certificate: Certificate, class_name: str) -> int:
 
 
 def grid_chart(certificate: Certificate, class_name: str, palette: Palette = LIGHT, *, legend: bool = True) -> Chart:
-    """The heat map of one class, without its size and look."""
+    """The heat map of one class, without its size and look: in each box the load, below it the measured requests/s per GPU."""
     alt = altair()
     rows = grid_rows(certificate, class_name)
     painted, there = colours(palette), states_in(certificate)
-    told = {"class": "class", "tp": "TP", "load": "load", "state": "state", "told": "capacity", "limits": "SLO"}
+    told = {"cell": "cell", "state": "state", "told": "capacity", "limits": "SLO"}
     bare = alt.Axis(labelAngle=0, domain=False, ticks=False)
     rungs = alt.Axis(labels=False, domain=False, ticks=False)
     base = alt.Chart(values(rows)).encode(
@@ -91,19 +92,34 @@ def grid_chart(certificate: Certificate, class_name: str, palette: Palette = LIG
         tooltip=tips(**told, looks="looks"),
     )
     scale = alt.Scale(domain=[str(state) for state in there], range=[painted[state] for state in there])
-    fill = alt.Color("state:N", title=None, legend=alt.Legend(columns=2) if legend else None, scale=scale)
+    signed = {str(state): legend_text(state) for state in there}
+    shown = alt.Legend(columns=2, symbolType="square", labelExpr=f"{json.dumps(signed)}[datum.label]")
+    fill = alt.Color("state:N", title=None, legend=shown if legend else None, scale=scale)
     planned = base.transform_filter({"field": "state", "equal": str(State.PLANNED)})
+
+    def text(field: str, where: str, dy: int) -> Any:
+        mark = base.transform_filter(where).mark_text(fontSize=10, color=palette.ink, dy=dy)
+        return mark.encode(text=f"{field}:N")
+
     return alt.layer(
         base.mark_rect(stroke=palette.paper, strokeWidth=2, cornerRadius=4).encode(
             color=fill, opacity=alt.Opacity("opacity:Q", scale=None, legend=None)
         ),
         planned.mark_rect(filled=False, stroke=palette.ink, strokeWidth=2, cornerRadius=4),
-        base.mark_text(fontSize=10, color=palette.ink).encode(text="label:N"),
+        text("label", "!datum.rate", 0),
+        text("label", "datum.rate", -6),
+        text("rate", "datum.rate", 7),
     )
 
 
+def legend_text(state: State) -> str:
+    """How a legend calls a state: its name, and the sign or the frame of its cells."""
+    sign = "framed" if state is State.PLANNED else SIGNS.get(state, "").strip()
+    return f"{state} ({sign})" if sign else str(state)
+
+
 def grid(certificate: Certificate, palette: Palette = LIGHT, class_name: str | None = None) -> Chart:
-    """The heat map of every class (or one), by TP and load: the stronger the colour, the more requests/s per GPU."""
+    """The heat map of every class (or one), by TP and load: the stronger the green, the more requests/s per GPU within the SLO."""
     alt = altair()
     names = [c.name for c in certificate.envelope.instance.classes if class_name in (None, c.name)]
     panels = [

@@ -8,7 +8,11 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Palette:
-    """Text and lines from strong to faint, paper, good, doubtful, bad and a pale bad, the series of classes and of TP degrees."""
+    """Text and lines from strong to faint, paper, good, doubtful and bad, cells of a heat map by what they showed, and the classes.
+
+    `keeps`, `doubt`, `misses`, `failed`: grounds of cells that keep, may keep or miss their SLO, or failed; `pale`: of cells that
+    are ruled out. `band`: a broad line under others. The classes alone have hues of their own.
+    """
 
     ink: str
     soft: str
@@ -18,16 +22,16 @@ class Palette:
     warn: str
     bad: str
     pale: str
+    keeps: str
+    doubt: str
+    misses: str
+    failed: str
+    band: str
     classes: tuple[str, ...]
-    degrees: tuple[str, ...]
 
     def of_class(self, place: int) -> str:
         """The colour of the class at `place`, from 0; they come round again after the last."""
         return self.classes[place % len(self.classes)]
-
-    def of_degrees(self, count: int) -> list[str]:
-        """Colours of `count` TP degrees in rising order."""
-        return [self.degrees[place % len(self.degrees)] for place in range(count)]
 
     def named(self) -> dict[str, str]:
         """Each colour under a name that a style sheet can take."""
@@ -43,24 +47,20 @@ def _numbered(name: str, colours: Sequence[str]) -> dict[str, str]:
 
 
 LIGHT = Palette(
-    ink="#1c2430", soft="#566273", faint="#dde3ea", paper="#ffffff", good="#1a7f4b", warn="#a86200", bad="#c0342b", pale="#f4dcd8",
+    ink="#1c2430", soft="#566273", faint="#dde3ea", paper="#ffffff", good="#1a7f4b", warn="#a86200", bad="#c0342b", pale="#f7e6e3",
+    keeps="#84bf9f", doubt="#ecc070", misses="#e59a94", failed="#aab4c0", band="#b4bdc9",
     classes=("#2563a8", "#b3560b", "#0f7b6c", "#7a4fa3", "#a8326b", "#6b6b12", "#4a5b70", "#7b4a2e"),
-    degrees=("#b88a00", "#3a9464", "#27789b", "#3b3f9f", "#7c2a7c", "#8f2f2f"),
 )  # fmt: skip
 DARK = Palette(
-    ink="#e8ecf1", soft="#a3adba", faint="#2c3542", paper="#14191f", good="#4cc38a", warn="#f0a83c", bad="#ff7b72", pale="#4b2724",
+    ink="#e8ecf1", soft="#a3adba", faint="#2c3542", paper="#14191f", good="#4cc38a", warn="#f0a83c", bad="#ff7b72", pale="#3a2322",
+    keeps="#2d7a58", doubt="#8a6221", misses="#8f433f", failed="#566273", band="#566273",
     classes=("#6ea8ee", "#f2a15f", "#4fc9b4", "#b99ae6", "#f08bb8", "#c7c657", "#9fb2c8", "#cf9f80"),
-    degrees=("#f4d35e", "#6fd39a", "#5bb8dd", "#9aa5ff", "#d98be0", "#ff9b8f"),
 )  # fmt: skip
 
 
 def _variables(palette: Palette) -> Palette:
-    one = {f.name: f"var(--{f.name})" for f in fields(palette) if f.name not in ("classes", "degrees")}
-    many = {
-        name: tuple(f"var(--{name}-{place})" for place in range(len(getattr(palette, name))))
-        for name in ("classes", "degrees")
-    }
-    return Palette(**one, **many)  # type: ignore[arg-type]
+    one = {f.name: f"var(--{f.name})" for f in fields(palette) if f.name != "classes"}
+    return Palette(**one, classes=tuple(f"var(--classes-{place})" for place in range(len(palette.classes))))
 
 
 PAGE = _variables(LIGHT)

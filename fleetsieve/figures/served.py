@@ -24,8 +24,11 @@ def served_rows(plan: Allocation) -> list[Row]:
             "served": got.fulfilment,
             "whole": 1.0,
             "floor": demand.floor,
-            "told": f"{lower_text(got.served_rps, 2)} of {got.demand_rps:g} requests/s ({_per_cent(got.fulfilment)})",
-            "least": f"{demand.floor:.3g} of the demand" if demand.floor is not None else "none",
+            "told": f"{lower_text(got.served_rps, 2)} of {got.demand_rps:g} requests/s ({_per_cent(got.fulfilment)})"
+            + ("" if demand.floor is None else f"; floor {demand.floor * got.demand_rps:.4g}"),
+            "least": "none"
+            if demand.floor is None
+            else f"{demand.floor * got.demand_rps:.4g} requests/s ({demand.floor:.3g} of the demand)",
         }
         for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
     ]

@@ -43,20 +43,20 @@ def state_of(certificate: Certificate, key: CellKey) -> State:
 
 
 def colours(palette: Palette) -> dict[State, str]:
-    """The colour of each state."""
+    """The colour of a cell in each state, at its strongest; a frame marks those in the plan."""
     return {
-        State.PLANNED: palette.classes[0],
-        State.USABLE: palette.good,
+        State.PLANNED: palette.keeps,
+        State.USABLE: palette.keeps,
         State.OPEN: palette.faint,
-        State.STRADDLES: palette.warn,
-        State.MISSES: palette.bad,
+        State.STRADDLES: palette.doubt,
+        State.MISSES: palette.misses,
         State.RULED_OUT: palette.pale,
-        State.FAILED: palette.warn,
+        State.FAILED: palette.failed,
         State.EXCLUDED: palette.paper,
     }
 
 
-SIGNS = {State.MISSES: "× ", State.STRADDLES: "? ", State.FAILED: "! "}
+SIGNS = {State.MISSES: "× ", State.STRADDLES: "~ ", State.RULED_OUT: "– ", State.FAILED: "! ", State.EXCLUDED: "– "}
 """What stands before the label of a cell, for those who do not tell its colour."""
 
 

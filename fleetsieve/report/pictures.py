@@ -14,12 +14,12 @@ from fleetsieve.figures.capacity import capacity_chart
 from fleetsieve.figures.demand import demand_chart, demand_rows
 from fleetsieve.figures.drawing import Chart, sized, styled
 from fleetsieve.figures.gap import gap_chart
-from fleetsieve.figures.grid import grid_chart, grid_height, states_in
+from fleetsieve.figures.grid import PALE, SHADED, grid_chart, grid_height, legend_text, states_in
 from fleetsieve.figures.html import data_block
 from fleetsieve.figures.ladder import ladder, limited_metrics, panel_title
 from fleetsieve.figures.palette import PAGE
 from fleetsieve.figures.served import served_chart, served_height
-from fleetsieve.figures.states import SIGNS, colours
+from fleetsieve.figures.states import State, colours
 
 if TYPE_CHECKING:
     from fleetsieve.report.building import Told
@@ -64,7 +64,7 @@ def pictures(told: Told) -> dict[str, Any]:
         "classes": [(name, _of_class(make, told, name)) for name in names],
         "gap": None,
         "grid": [make.of(grid_chart(c, name, PAGE, legend=False), grid_height(c, name), name) for name in names],
-        "states": [(str(state), colours(PAGE)[state], SIGNS.get(state, "").strip()) for state in states_in(c)],
+        "states": [_legend(state) for state in states_in(c)],
         "capacity": make.of(capacity_chart(c, PAGE)),
         "demand": [],
     }
@@ -86,8 +86,8 @@ def _demand(make: _Pictures, told: Told) -> list[Picture]:
     return [make.of(demand_chart(rows, field, PAGE), TALL, heading) for field, heading in titles.items()]
 
 
-def _allocation(make: _Pictures, plan: Allocation) -> Picture:
-    return make.of(allocation_chart(plan, PAGE), allocation_height(plan))
+def _allocation(make: _Pictures, plan: Allocation, *, hoped: bool = False) -> Picture:
+    return make.of(allocation_chart(plan, PAGE, hoped=hoped), allocation_height(plan))
 
 
 def _hoped(make: _Pictures, told: Told) -> Picture | None:
@@ -95,7 +95,15 @@ def _hoped(make: _Pictures, told: Told) -> Picture | None:
     c = told.certificate
     if c.verdict is Verdict.FEASIBLE or c.optimistic is None:
         return None
-    return None if c.optimistic.replica_counts == c.conservative.replica_counts else _allocation(make, c.optimistic)
+    return None if c.optimistic.replica_counts == c.conservative.replica_counts else _allocation(make, c.optimistic, hoped=True)
+
+
+def _legend(state: State) -> dict[str, str]:
+    """An entry of the heat map's legend: from the weakest to the strongest ground of its cells, and what marks them."""
+    ground = colours(PAGE)[state]
+    if state in SHADED:
+        ground = f"linear-gradient(90deg,color-mix(in srgb,{ground} {PALE:.0%},{PAGE.paper}),{ground})"
+    return {"text": legend_text(state), "ground": ground, "frame": "framed" if state is State.PLANNED else ""}
 
 
 def _of_class(make: _Pictures, told: Told, name: str) -> list[Picture]:
