@@ -2,6 +2,9 @@
 
 import os
 
+# Two processes share the cores that there are: threads of BLAS and OpenMP in each would only wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -153,10 +153,11 @@ def alive(process: int) -> bool:
 def running(tmp_path):
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         pytest.skip("no /proc that names the children of a process here")
-    wanted = ["sim-four-class-64gpu", "--policies", "grid,random", "--jobs", "2", "--no-clairvoyant", "--out", "kept"]
+    wanted = ["sim-chat-code-16gpu", "--policies", "random", "--orders", "5000", "--jobs", "2", "--no-clairvoyant"]
     started = subprocess.Popen(
-        [sys.executable, "-m", "fleetsieve", "compare", *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'models'}"}, start_new_session=True,
+        [sys.executable, "-m", "fleetsieve", "compare", *wanted, "--out", "kept"], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'models'}"},
     )  # fmt: skip
     try:
         while not (tmp_path / "kept" / "results.jsonl").exists():

@@ -32,7 +32,7 @@ def ended(process: subprocess.Popen[bytes], within_s: float) -> tuple[int, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_run_in_good_order(cli, live, tmp_path, number: signal.Signals) -> None:
-    made, run = live(window_s=4.0, cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
+    made, run = live(window_s=2.5, cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
     process = begun(made.arguments(run), tmp_path, run)
     os.kill(process.pid, number)
     code, err = ended(process, 20.0)
@@ -73,7 +73,7 @@ def test_the_second_signal_ends_it_at_once(live, tmp_path, servers: int) -> None
     run = tmp_path / "run"
     process = begun(made.arguments(run, "--max-servers", servers), tmp_path, run, cells=servers)
     os.kill(process.pid, signal.SIGINT)
-    time.sleep(1.5)
+    time.sleep(1.0)
     assert process.poll() is None
     os.kill(process.pid, signal.SIGINT)
     assert ended(process, 15.0)[0] == 130
@@ -111,7 +111,7 @@ def test_cells_by_hand_that_are_interrupted_say_what_is_there_and_what_is_not(li
 
 def test_messages_that_nobody_reads_any_more(live, tmp_path) -> None:
     """Standard error was a pipe to a program that ended: the run ends too, and so do its servers."""
-    made, run = live(window_s=3.0), tmp_path / "run"
+    made, run = live(window_s=2.0, cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
     process = begun(made.arguments(run), tmp_path, run)
     assert process.stderr is not None
     process.stderr.close()

@@ -110,7 +110,9 @@ def test_a_small_disk(cli, live, tmp_path, pages: int) -> None:
 def test_a_step_of_the_clock_is_told(cli, live, tmp_path, step_s: float) -> None:
     """The load generator's clock jumps among the requests: what cannot be placed does not count, and the row says so."""
     stepped = live(
-        generator=[*PYTHON, str(FAST_ENGINE), "--clock-step-s", str(step_s)], cells=("chat,1,r40,rate,40,1",)
+        generator=[*PYTHON, str(FAST_ENGINE), "--clock-step-s", str(step_s)],
+        classes=("chat,20,4,1,1,,,,,0.3",),  # what is left of one look is enough
+        cells=("chat,1,r40,rate,40,1",),
     )
     assert cli(*stepped.arguments(tmp_path / "run")).code == 0
     row, *_ = rows(tmp_path / "run")

@@ -47,8 +47,8 @@ def kill(run: subprocess.Popen[str], after: str | None = None, wait_s: float = 0
     """SIGKILL `wait_s` after it has printed `after`."""
     assert run.stdout is not None
     with run.stdout:
-        while after is not None and run.stdout.readline().strip() != after:
-            pass
+        while after is not None and (line := run.stdout.readline()).strip() != after:
+            assert line, f"it ended with {run.wait()}, and before it printed {after}"
         time.sleep(wait_s)
         run.kill()
         run.wait()
