@@ -17,7 +17,6 @@ from fleetsieve.certificate import Certificate, Gap, certify, check
 from fleetsieve.certificate.document import versions
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolverMissing
-from fleetsieve.explanation import why_infeasible
 from fleetsieve.figures.grid import states_in
 from fleetsieve.figures.html import SCRIPT, STYLE, library, policy
 from fleetsieve.figures.palette import style_sheet
@@ -26,9 +25,22 @@ from fleetsieve.files import Folder
 from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, read_history, state_of
 from fleetsieve.journal import PRIOR, SERVE, digests
+from fleetsieve.report.banner import MEANINGS, caveats, facts, lead, stop_words
+from fleetsieve.report.failing import failed_line, failures, undecided_by_failures
+from fleetsieve.report.headroom import room, to_serve_all, why_short, with_fewer
 from fleetsieve.report.moves import moves
 from fleetsieve.report.pictures import pictures
-from fleetsieve.report.words import MEANINGS, facts, failures, plan_rows, settling, statements, step_rows, verdict_words
+from fleetsieve.report.rounding import RULE
+from fleetsieve.report.words import (
+    asked_rows,
+    how_measured,
+    idle_end,
+    plan_rows,
+    settling,
+    statements,
+    step_rows,
+    verdict_words,
+)
 from fleetsieve.sieve import Sieve
 from fleetsieve.solving import Milp
 
@@ -85,27 +97,38 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
     template = _template()
     told = told_of(read, named)
     c = told.certificate
+    planned = bool(c.conservative.replica_counts)
     return str(
         template.render(
             name=read.instance.name,
             source=read.instance.source,
             verdict=str(c.verdict),
+            lead=lead(c),
             sentence=verdict_words(c),
             meaning=MEANINGS[c.verdict],
-            why=why_infeasible(c),
-            ended=told.account.ended,
-            stopped=told.sieve.stopped.sentence if told.sieve.stopped is not None else "",
+            why=why_short(c),
+            caveats=caveats(told),
+            failed=failed_line(told.account, told.read.measurements),
+            failed_open=undecided_by_failures(told.account),
+            room=_room(told),
+            stopped=stop_words(told.sieve.stopped),
             facts=facts(told),
+            rounding=RULE,
+            asked=asked_rows(read.instance),
+            how_measured=how_measured(told),
             statements=statements(c),
-            planned=bool(c.conservative.replica_counts),
+            named=[(a.name, a.describe()) for a in c.envelope.in_force],
+            planned=planned,
+            measured=bool(read.measurements),
             plan=plan_rows(c.conservative, c.envelope, lower=True),
             hoped=_hoped(c),
-            settling=settling(told.account),
+            settling=settling(told.account, read.instance),
             steps=step_rows(told.history),
-            failures=failures(c),
+            idle_end=idle_end(told.history),
+            failures=failures(c, read.measurements),
             pictures=pictures(told),
             ruled_out=State.RULED_OUT in states_in(c),
-            moves=moves(read) if sensitivity and told.counting else [],
+            moves=moves(read, planned=planned) if sensitivity and told.counting else [],
             counting=told.counting,
             sensitivity=shlex.join(["fleetsieve", "sensitivity", named, "--demand-scale", "0.5:2"]),
             commands=commands(told),
@@ -131,6 +154,15 @@ def _hoped(c: Certificate) -> list[dict[str, Any]]:
     if c.optimistic.replica_counts == c.conservative.replica_counts:
         return []
     return plan_rows(c.optimistic, c.envelope, lower=False)
+
+
+def _room(told: Told) -> list[str]:
+    """What room the plan leaves, and what fewer and more GPUs would do; nothing of a plan where there is none."""
+    c = told.certificate
+    if not c.conservative.replica_counts:
+        return to_serve_all(c)
+    fewer = with_fewer(told.read)
+    return [*room(c), *([fewer] if fewer else []), *to_serve_all(c)]
 
 
 def commands(told: Told) -> list[str]:

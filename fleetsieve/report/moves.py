@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from fleetsieve.account.cells import limit_name
 from fleetsieve.allocation import TIE
@@ -11,7 +10,9 @@ from fleetsieve.certificate import placement
 from fleetsieve.errors import SolveFailed
 from fleetsieve.files import Folder
 from fleetsieve.instance import TAIL_METRICS
-from fleetsieve.sensitivity import Axis, Decision, DemandAxis, GpusAxis, SloAxis, Study, study
+from fleetsieve.report.headroom import fewer_gpus
+from fleetsieve.report.rounding import points, rate
+from fleetsieve.sensitivity import Axis, Decision, DemandAxis, GpusAxis, SloAxis, Span, Study, study
 from fleetsieve.sensitivity.answers import answers
 
 FACTORS = 0.5, 2.0
@@ -23,13 +24,14 @@ MORE_GPUS = 16
 Row = dict[str, str]
 
 
-def moves(read: Folder) -> list[Row]:
-    """One row for each number that may move: where it stands, how far today's plan carries, and what comes beyond.
+def moves(read: Folder, *, planned: bool) -> list[Row]:
+    """One row for each number that may move: where it stands, how far today's plan carries, and what changes beyond.
 
-    A study that the solver fails is told as not computed, with the reason.
+    Without a plan (`planned` false) there is nothing that could carry, and only what becomes of the verdict is told. A study that
+    the solver fails is told as not computed, with the reason.
     """
     rows = []
-    for what, axis, told in _axes(read):
+    for what, axis, told in _axes(read, planned):
         try:
             rows.append({"what": what, **told(study(read.instance, read.measurements, axis))})
         except SolveFailed as fault:
@@ -37,83 +39,143 @@ def moves(read: Folder) -> list[Row]:
     return rows
 
 
-def _axes(read: Folder) -> Iterator[tuple[str, Axis, Callable[[Study], Row]]]:
+def _axes(read: Folder, planned: bool) -> Iterator[tuple[str, Axis, Callable[[Study], Row]]]:
     """What is varied, and how its study is told."""
     instance = read.instance
-    for workload in instance.classes:
+    for workload in instance.classes if planned else ():
         for metric in TAIL_METRICS:
             limit = workload.slo.limit_s(metric)
             if limit is not None and limit > 0.0 and workload.demand_rps > 0.0:
                 axis = SloAxis(workload.name, f"{metric}_p99_s", FACTORS[0] * limit, FACTORS[1] * limit)
                 yield f"{workload.name}: {limit_name(metric)} limit", axis, _slo_row
     if any(workload.demand_rps > 0.0 for workload in instance.classes):
-        yield "demand of all classes", DemandAxis(None, *FACTORS), _demand_row
+        yield (
+            "demand of all classes (floors stay)",
+            DemandAxis(None, *FACTORS),
+            _demand_row if planned else _verdicts_row,
+        )
     if len(instance.fleet.pools) == 1:
-        gpus = instance.fleet.gpus
-        yield "GPUs of the fleet", GpusAxis(gpus, gpus + MORE_GPUS), _gpus_row
+        gpus, fewer = instance.fleet.gpus, fewer_gpus(instance)
+        axis_gpus = GpusAxis(fewer or gpus, gpus + MORE_GPUS)
+        yield "GPUs of the fleet", axis_gpus, _gpus_row if planned else _verdicts_row
 
 
 def _slo_row(found: Study) -> Row:
     told = answers(found)
     reach, least = told["plan_holds"], told["tightest_feasible"]
     loosest = reach["to"]
-    beyond = f"from {loosest:.4g} s on: {_change(found, told['today'], loosest)}" if loosest is not None else ""
-    feasible = "no measured cell keeps any limit"
-    if least is not None:
-        feasible = f"{least:.4g} s is the smallest limit that a measured cell keeps"
-    return {
-        "now": f"{told['today']:g} s",
-        "holds": _range(reach["from"], loosest, " s"),
-        "beyond": "; ".join(part for part in (beyond, feasible) if part),
-    }
+    notes = [f"from {loosest:.4g} s on: {_change(found, told['today'], loosest)}"] if loosest is not None else []
+    tightest = reach["from"]
+    if tightest is not None and least is not None and least < tightest:
+        below = tightest * (1.0 - 1e-9)
+        notes.append(f"tighter than {tightest:.4g} s: {_change(found, told['today'], below)}")
+    if least is None:
+        notes.append("no measured cell keeps any limit")
+    else:
+        notes.append(f"tighter than {least:.4g} s no measured cell keeps it, so none can serve the class")
+    return {"now": f"{told['today']:g} s", "holds": _range(tightest, loosest, " s"), "beyond": "; ".join(notes)}
 
 
 def _demand_row(found: Study) -> Row:
     told = answers(found)
-    plan, verdict = told["plan_holds"], told["verdict_holds"]
-    notes = [f"the verdict stays for {_range(verdict['from'], verdict['to'], ' x', found)}"] if verdict else []
-    if plan and plan["to"] is not None:
-        notes.append(f"beyond {plan['to']:.4g} x: {_change(found, 1.0, plan['to'] * (1.0 + 1e-9))}")
-    holds = _range(plan["from"], plan["to"], " x", found) if plan else "-"
-    return {"now": "1 x", "holds": holds, "beyond": "; ".join(notes)}
+    plan = told["plan_holds"]
+    notes = (
+        [f"beyond {plan['to']:.4g} x: {_change(found, 1.0, plan['to'] * (1.0 + 1e-9))}"] if plan and plan["to"] else []
+    )
+    if len({stretch.decision.verdict for stretch in found.stretches}) > 1:
+        notes.append(f"the verdict: {_verdicts(found, ' x')}")
+    return {"now": "1 x", "holds": _around_today(found, 1.0, " x"), "beyond": "; ".join(notes)}
+
+
+def _around_today(found: Study, today: float, unit: str) -> str:
+    """The range around today in which the plan stays; "above" and "below" where an end does not belong to it."""
+    place = next((k for k, stretch in enumerate(found.stretches) if stretch.span.holds(today)), None)
+    if place is None:
+        return "-"
+    same = [stretch.decision.placed == found.stretches[place].decision.placed for stretch in found.stretches]
+    low = high = place
+    while low > 0 and same[low - 1]:
+        low -= 1
+    while high + 1 < len(same) and same[high + 1]:
+        high += 1
+    first, last = found.stretches[low].span, found.stretches[high].span
+    left = f"{first.lo:.4g}" if first.lo_closed else f"above {first.lo:.4g}"
+    right = f"{last.hi:.4g}" if last.hi_closed else f"below {last.hi:.4g}"
+    more = " (the end of what was tried)" if high + 1 == len(same) else ""
+    return f"{left} to {right}{unit}{more}"
+
+
+def _verdicts(found: Study, unit: str = "") -> str:
+    """Which verdict holds where, over all that was studied."""
+    spans: list[tuple[str, Span]] = []
+    for stretch in found.stretches:
+        if spans and spans[-1][0] == stretch.decision.verdict:
+            spans[-1] = (spans[-1][0], spans[-1][1].joined(stretch.span))
+        else:
+            spans.append((stretch.decision.verdict, stretch.span))
+    return ", ".join(f"{verdict} {_ends(span)}{unit}" for verdict, span in spans)
+
+
+def _ends(span: Span) -> str:
+    return f"at {span.lo:.4g}" if span.lo == span.hi else f"from {span.lo:.4g} to {span.hi:.4g}"
+
+
+def _verdicts_row(found: Study) -> Row:
+    """What becomes of the verdict; without a plan, more of anything adds to nothing."""
+    if isinstance(found.axis, GpusAxis):
+        now, unit = f"{found.instance.fleet.gpus} GPUs", " GPUs"
+    else:
+        now, unit = "1 x", " x"
+    return {"now": now, "holds": "there is no plan", "beyond": f"the verdict: {_verdicts(found, unit)}"}
 
 
 def _gpus_row(found: Study) -> Row:
-    told = answers(found)
-    today, one, change = told["today"], told["one_more"], told["next_change"]
-    notes = [f"one more GPU adds {_added(one)}"] if one is not None else []
-    if change is None:
-        notes.append(f"up to {today + MORE_GPUS} GPUs change nothing")
-    elif change["gpus"] > today + 1:
-        notes.append(f"{change['gpus']} GPUs add {_added(change)}")
-    reach = told["plan_holds"]
-    top = reach["to"] if reach else None
-    holds = f"{today} to {top:g}" if top is not None else f"{today} to at least {today + MORE_GPUS}"
-    holds = f"{today} alone" if top == today else holds
-    return {"now": str(today), "holds": holds, "beyond": "; ".join(notes)}
+    today = found.instance.fleet.gpus
+    now = found.decide(today)
+    notes = []
+    if found.axis.lo < today:
+        notes.append(f"{found.axis.lo:g} GPUs: {_moved(now, found.decide(found.axis.lo))}")
+    later = [s for s in found.stretches if s.span.lo > today and s.decision.placed != now.placed]
+    if later:
+        notes.append(f"{later[0].span.lo:g} GPUs: {_moved(now, later[0].decision)}")
+    else:
+        notes.append(f"up to {today + MORE_GPUS} GPUs the plan stays as it is")
+    full = [s for s in found.stretches if s.span.lo > today and _all_served(s.decision)]
+    if full and not _all_served(now):
+        notes.append(f"{full[0].span.lo:g} GPUs meet all demand")
+    reach = answers(found)["plan_holds"]
+    low = int(reach["from"]) if reach and reach["from"] is not None else int(found.axis.lo)
+    high = f"{reach['to']:g}" if reach and reach["to"] is not None else f"at least {today + MORE_GPUS}"
+    holds = f"{today} GPUs alone" if (f"{low}", high) == (f"{today}",) * 2 else f"{low} to {high} GPUs"
+    return {"now": f"{today} GPUs", "holds": holds, "beyond": "; ".join(notes)}
 
 
-def _added(figures: dict[str, Any]) -> str:
-    """What more GPUs guarantee, in words."""
-    goodput, least = figures["goodput_rps"], figures["min_fulfilment"]
-    parts = [f"{goodput:.3g} requests/s"] if abs(goodput) > TIE else []
-    parts += [f"{least:.3g} of least fulfilment"] if abs(least) > TIE else []
-    return " and ".join(parts) or "nothing"
+def _all_served(decision: Decision) -> bool:
+    return decision.plan is not None and all(got.fulfilment >= 1.0 - TIE for got in decision.plan.classes)
 
 
-def _range(low: float | None, high: float | None, unit: str, found: Study | None = None) -> str:
-    """A reach in words; an end that nothing sets is told as open, or as the end of what was studied."""
-    if low is None and high is None and found is not None:
-        return f"all of {found.axis.lo:g} to {found.axis.hi:g}{unit}"
-    if found is not None:
-        left = f"{low:.4g}" if low is not None else f"{found.axis.lo:g} or less"
-        right = f"{high:.4g}" if high is not None else f"{found.axis.hi:g} or more"
-        return f"{left} up to {right}{unit}"
+def _moved(now: Decision, then: Decision) -> str:
+    """What another number of GPUs guarantees, and how far that is from today's."""
+    if now.plan is None or then.plan is None:
+        return f"no plan ({then.verdict})"
+    goodput, least = then.plan.goodput_rps - now.plan.goodput_rps, then.plan.min_fulfilment - now.plan.min_fulfilment
+    parts = [f"{'+' if goodput > 0 else '-'}{rate(abs(goodput))} requests/s"] if abs(goodput) > TIE else []
+    parts += (
+        [f"{'+' if least > 0 else '-'}{points(abs(least), lower=least > 0)} for the worst-served class"]
+        if abs(least) > TIE
+        else []
+    )
+    told = ", ".join(parts) or "the same is guaranteed"
+    return told if now.verdict == then.verdict else f"{told} ({then.verdict})"
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    """How far a limit may move; an end that nothing sets is open."""
     if low is None and high is None:
         return "whatever it is"
     if low is None or high is None:
-        return f"up to {high:.4g}{unit}" if low is None else f"{low:.4g}{unit} and looser"
-    return f"{low:.4g} to {high:.4g}{unit}"
+        return f"below {high:.4g}{unit}" if low is None else f"{low:.4g}{unit} and looser"
+    return f"{low:.4g} to below {high:.4g}{unit}"
 
 
 def _change(found: Study, today: float, beyond: float) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleetsieve.account import Account
+from fleetsieve.account.cells import limit_name
 from fleetsieve.allocation import Allocation
-from fleetsieve.certificate import Certificate, Verdict, gap_document, verdict_sentence
-from fleetsieve.certificate.sentence import gap_text, listed, rests_on_bounds
-from fleetsieve.cost import grid_cost_gpu_s
+from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
+from fleetsieve.certificate.sentence import listed, rests_on_bounds
+from fleetsieve.cost import cost_gpu_s
 from fleetsieve.envelope import Envelope
 from fleetsieve.figures.states import limits_text
-from fleetsieve.history import History
-from fleetsieve.instance import CellKey, Status
-from fleetsieve.interval import lower_text, upper_text
-from fleetsieve.serving.register import measured_starts_s
+from fleetsieve.figures.states import rate as rate_text
+from fleetsieve.history import History, LoggedStep
+from fleetsieve.instance import TAIL_METRICS, CellKey, Instance, LoadKind, Status, WorkloadClass
+from fleetsieve.interval import Interval
+from fleetsieve.report.failing import ENDINGS
+from fleetsieve.report.rounding import gap_part, rate, share
 
 if TYPE_CHECKING:
     from fleetsieve.report.building import Told
@@ -27,43 +31,20 @@ def verdict_words(certificate: Certificate) -> str:
     return verdict_sentence(certificate).removeprefix(f"{certificate.verdict}: ")
 
 
-MEANINGS = {
-    Verdict.FEASIBLE: "This means: proven to be about the best that this fleet can do. It does not mean that all demand is met.",
-    Verdict.UNDECIDED: "This means: what was measured does not yet show whether the plan below is good enough.",
-    Verdict.INFEASIBLE: "This means: proven that no plan for this fleet can do what must be done.",
-}
-"""What each verdict means to somebody who meets it for the first time."""
-
-
-def facts(told: Told) -> list[tuple[str, str, str]]:
-    """What a reader sees at once: a name, a figure, and what it is measured by."""
-    c = told.certificate
-    instance, plan = c.envelope.instance, c.conservative
-    cells = [cell for cell in instance.cells if not cell.excluded]
-    grid, spent = grid_cost_gpu_s(instance, cells, measured_starts_s(told.read.path)), told.sieve.spent_gpu_s
-    seen = {row.key for row in told.read.measurements}
-    share = f"{spent / grid:.0%} of the full grid's {grid:,.0f} GPU-seconds" if grid > 0.0 else "GPU-seconds"
-    total = plan.problem.total_demand_rps
-    counted = any(demand.in_minimum and demand.demand_rps > 0.0 for demand in plan.problem.classes)
-    least = lower_text(plan.min_fulfilment, 3) if counted else "-"
-    return [
-        ("GPUs in use", f"{plan.gpus_used}", f"of {instance.fleet.gpus}"),
-        ("Least fulfilment", least, "served of demand, worst class"),
-        ("Goodput", lower_text(plan.goodput_rps, 1), f"of {total:g} requests/s demanded"),
-        ("Gap", gap_text(c.gap), f"{_stages(c)}; certifies at {c.epsilon:g}"),
-        ("Cells measured", f"{len(seen)}", f"of {len(cells)}"),
-        ("Spent", f"{spent:,.0f}", share),
-    ]
-
-
-def _stages(c: Certificate) -> str:
-    return "least fulfilment/goodput" if c.gap.shortfall == 0.0 else "floors/least fulfilment/goodput"
+CLOSED_LOOP = "closed-loop latency"
+"""How the statement begins that speaks of closed loops alone."""
 
 
 def statements(certificate: Certificate) -> list[tuple[str, str]]:
-    """What the verdict rests on: a name where there is one ("" otherwise), and the statement."""
+    """What the verdict rests on: a name where there is one ("" otherwise), and the statement.
+
+    What the certificate says of closed loops is left out where every load is an open one.
+    """
     told = []
+    closed = any(cell.load_kind is LoadKind.CONCURRENCY for cell in certificate.envelope.instance.cells)
     for statement in rests_on_bounds(certificate.envelope):
+        if statement.startswith(CLOSED_LOOP) and not closed:
+            continue
         name, colon, rest = statement.partition(": ")
         told.append((name, rest) if colon and " " not in name else ("", statement))
     return told
@@ -71,12 +52,16 @@ def statements(certificate: Certificate) -> list[tuple[str, str]]:
 
 def plan_rows(plan: Allocation, envelope: Envelope, *, lower: bool) -> list[Row]:
     """One row a class of a plan; guaranteed figures (`lower`) are rounded down, hoped-for ones up."""
-    text = lower_text if lower else upper_text
     rows = []
     for place, got in enumerate(plan.classes):
         key = got.configuration.name if got.configuration is not None else None
+        floor = envelope.instance.class_by_name[got.class_name].floor_rps
         row: Row = {"class": got.class_name, "place": place, "replicas": got.replicas, "gpus": got.gpus}
-        row |= {"served": f"{text(got.served_rps)} of {got.demand_rps:g}", "fulfilment": text(got.fulfilment, 4)}
+        row["served"] = f"{rate(got.served_rps, lower=lower)} of {got.demand_rps:g}"
+        row["fulfilment"] = share(got.fulfilment, lower=lower) if got.demand_rps > 0.0 else "-"
+        row["floor"] = f"{floor:g}" if floor is not None else "-"
+        used = got.utilisation * envelope.instance.fleet.max_utilisation
+        row["utilisation"] = share(used, lower=False) if got.replicas else "-"
         if isinstance(key, CellKey):
             limits = limits_text(envelope.classes[got.class_name], envelope[key])
             row |= {"tp": str(key.tp), "load": key.load, "pool": key.pool, "limits": limits}
@@ -98,43 +83,101 @@ def step_rows(history: History | None) -> list[Row]:
             "cell": str(step.key),
             "why": step.reason,
             "status": step.status,
-            "changed": step.changed.rpartition("; gap")[0] or step.changed,
-            "gap": "/".join("?" if value is None else f"{value:.3f}" for value in step.gap.values()),
+            "changed": _changed(step),
+            "gap": " / ".join(gap_part(value) for value in step.gap.values()),
         }
         for step in history.steps
     ]
 
 
-def failures(certificate: Certificate) -> list[Row]:
-    """One row a failed look: the cell, how it ended, its cause, and what follows from it."""
-    rows = []
-    for own in certificate.envelope.classes.values():
-        for key in sorted(own.view.known):
-            known = own.view.known[key]
-            if not any(row.status is not Status.OK for row in known.rows):
-                continue
-            if key in own.closed:
-                follows = f"closed for good: {own.closed[key]}"
-            elif not known.failed:
-                follows = "a later look succeeded, and counts"
-            elif known.given_up:
-                follows = "not tried again; no plan commits it, and it stays possible: it may be a flake"
-            else:
-                follows = "no plan commits it; it is tried once more if it can still change the decision"
-            rows += [
-                {"cell": str(key), "look": row.seed, "status": str(row.status), "cause": row.source or "not recorded",
-                 "follows": follows}
-                for row in known.rows
-                if row.status is not Status.OK
-            ]  # fmt: skip
-    return rows
+def _changed(step: LoggedStep) -> str:
+    """What a step showed and changed, without the gap, which has a column of its own, and without the files' word for a failure."""
+    told = step.changed.rpartition("; gap")[0] or step.changed
+    named = {str(status): ending for status, ending in ENDINGS.items()}
+    return told.replace(f"ended in {step.status}", f"failed: {named[step.status]}") if step.status in named else told
 
 
-def settling(account: Account) -> Row | None:
+def idle_end(history: History | None) -> str:
+    """What the last steps cost that no longer moved the gap; "" where the last step did."""
+    if history is None or len(history.steps) < 2:
+        return ""
+    steps = history.steps
+    last = max((k for k in range(1, len(steps)) if steps[k].gap != steps[k - 1].gap), default=0)
+    idle = len(steps) - 1 - last
+    if idle < 2:
+        return ""
+    cost = steps[-1].spent_gpu_s - steps[last].spent_gpu_s
+    told = f"The gap last moved at step {steps[last].number}"
+    return f"{told}; the {idle} steps after it took {cost:,.0f} GPU-seconds and did not move it."
+
+
+def asked_rows(instance: Instance) -> list[Row]:
+    """One row a class: what is demanded of the fleet, and the limits that must be kept."""
+    return [
+        {
+            "class": workload.name,
+            "place": place,
+            "demand": f"{workload.demand_rps:g}",
+            "tokens": f"{_tokens(workload.input_tokens)} in, {_tokens(workload.output_tokens)} out",
+            "floor": f"{workload.floor_rps:g}" if workload.floor_rps is not None else "-",
+            "priority": f"{workload.priority:g}",
+            "slo": _slo(workload),
+        }
+        for place, workload in enumerate(instance.classes)
+    ]
+
+
+def _tokens(mean: float | None) -> str:
+    return f"{mean:,.0f}" if mean is not None else "?"
+
+
+def _slo(workload: WorkloadClass) -> str:
+    limits = [(m, workload.slo.limit_s(m)) for m in TAIL_METRICS]
+    told = [f"{limit_name(m)} at most {limit:g} s" for m, limit in limits if limit is not None]
+    told += [f"success at least {workload.slo.min_success:.4g}"] if workload.slo.min_success is not None else []
+    return ", ".join(told) or "no limit"
+
+
+def how_measured(told: Told) -> list[str]:
+    """The fleet, and how long, how often and when the cells were measured, as far as it is known."""
+    instance, rows = told.read.instance, [row for row in told.read.measurements if row.status is Status.OK]
+    pools = [
+        f"{pool.gpus} GPUs{f' {pool.name}' if len(instance.fleet.pools) > 1 else ''}"
+        + (f", {pool.gpus_per_node} a node" if pool.gpus_per_node is not None else "")
+        for pool in instance.fleet.pools
+    ]
+    used = instance.fleet.max_utilisation
+    lines = [
+        f"The fleet: {'; '.join(pools)}."
+        + (f" At most {share(used)} of a measured capacity is used." if used < 1.0 else "")
+    ]
+    if not rows:
+        return lines
+    windows = [row.window_s for row in rows if row.window_s is not None] or [instance.measure.window_s]
+    parts = [f"{_span(windows)} s of load after {instance.measure.warmup_s:g} s of warm-up"]
+    requests = [row.requests for row in rows if row.requests is not None]
+    parts.append(f"{_span(requests)} requests" if requests else "the number of requests is not recorded")
+    dates = sorted({row.started_at for row in rows if row.started_at})
+    when = (
+        f"from {dates[0]} to {dates[-1]}"
+        if len(dates) > 1
+        else f"at {dates[0]}"
+        if dates
+        else "at a time that is not recorded"
+    )
+    return [*lines, f"{len(rows)} looks that succeeded, each {', '.join(parts)}; measured {when}."]
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,g}" if low == high else f"{low:,g} to {high:,g}"
+
+
+def settling(account: Account, instance: Instance) -> Row | None:
     """What would settle an undecided verdict, and at what cost; None where the verdict is reached."""
     if not account.certificate.blocking:
         return None
-    told: Row = {"ended": account.ended, "next": None, "cells": "", "cost": "", "open": []}
+    told: Row = {"ended": account.ended, "next": None, "cells": "", "open": [], "could": account.could_settle}
     if account.next is not None:
         asked = account.next
         told["next"] = {
@@ -147,12 +190,31 @@ def settling(account: Account) -> Row | None:
         }
     if account.settling:
         told["cells"] = listed([str(key) for key in account.settling], 6)
+        told["many"] = len(account.settling)
         told["cost"] = f"{account.settling_gpu_s:,.0f}"
-    told["open"] = [{"cell": str(cell.key), "why": cell.why} for cell in account.cells if cell.can_change]
+        told["best"] = _outcome(account.at_best) if account.at_best is not None else ""
+        told["worst"] = _outcome(account.at_worst) if account.at_worst is not None else ""
+    told["open"] = [
+        {
+            "cell": str(cell.key),
+            "capacity": _capacity(account.certificate.envelope[cell.key].capacity_rps),
+            "cost": f"{cost_gpu_s(instance, cell.cell):,.0f}",
+        }
+        for cell in account.cells
+        if cell.can_change
+    ]
     return told
 
 
+def _capacity(capacity: Interval) -> str:
+    told = rate_text(capacity)
+    return "no bound is known" if told == "unknown" else f"{told} a replica"
+
+
 def _outcome(certificate: Certificate) -> str:
-    gap = gap_document(certificate.gap)
-    left = max((value for value in gap.values() if value is not None), default=None)
-    return f"{certificate.verdict}" + (f" (gap {gap_text(certificate.gap)})" if left else "")
+    if certificate.verdict is not Verdict.UNDECIDED:
+        return str(certificate.verdict)
+    gap = certificate.gap
+    stages = [("floors", gap.shortfall)] if gap.shortfall > 0.0 else []
+    stages += [("least fulfilment", gap.min_fulfilment), ("goodput", gap.goodput)]
+    return f"undecided (gap: {', '.join(f'{name} {gap_part(value)}' for name, value in stages)})"

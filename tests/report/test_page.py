@@ -23,8 +23,8 @@ def test_the_verdict_and_its_sentence_lead(made, kind):
     verdict, _, sentence = stored["explanation"].partition(": ")
     expected = {"finished": "certified-feasible", "infeasible": "certified-infeasible"}
     assert verdict == expected.get(kind, "undecided")
-    first = page.text.index(verdict)
-    assert sentence.split(";")[0].split(" (priority")[0] in page.text[first : first + 800]
+    top = page.text.split("GPUs in use")[0]
+    assert top.index(verdict) < top.index(sentence.split(";")[0].split(" (priority")[0])
     for statement in stored["rests_on"]:
         name, _, rest = statement.partition(": ")
         assert rest or name in page.text
@@ -34,7 +34,7 @@ def test_the_verdict_and_its_sentence_lead(made, kind):
 def test_nothing_runs_but_the_two_scripts(made, kind):
     text, page = page_of(made[kind])
     assert page.scripts == [{}, {}]
-    assert page.blocks > 8
+    assert page.blocks > (2 if kind == "infeasible" else 8)
     assert page.dangers == []
     assert HOSTILE not in text
     (policy,) = [a["content"] for tag, a in page.elements if tag == "meta" and a.get("http-equiv")]
@@ -55,7 +55,7 @@ def test_failures_have_their_causes_and_what_follows(made):
     told = page.text.split("Failures")[1].split("Reproduce")[0]
     for cause in ("CUDA out of memory", "worker 3 died", "exit code 1", "no token", "429"):
         assert cause in told
-    assert "closed for good: its server failed to start" in told
+    assert "closed, its server failed to start: no plan uses it" in told
     assert "a later look succeeded, and counts" in told
     assert "it may be a flake" in told
     assert "No look failed." in page_of(made["finished"])[1].text

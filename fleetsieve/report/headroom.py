@@ -1,0 +1,231 @@
+"""How much room a plan leaves, and what fewer and more GPUs would do: all computed from what is known today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fleetsieve_models.problem import FleetProblem
+
+from fleetsieve.account.cells import limit_name
+from fleetsieve.allocation import TIE, Engine
+from fleetsieve.certificate import Certificate, Verdict, certify
+from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
+from fleetsieve.certificate.sentence import listed
+from fleetsieve.envelope import Envelope
+from fleetsieve.errors import SolveFailed
+from fleetsieve.files import Folder
+from fleetsieve.frontier import Frontier
+from fleetsieve.instance import TAIL_METRICS, CellKey, Instance
+from fleetsieve.report.rounding import rate, share
+from fleetsieve.sensitivity import GpusAxis
+from fleetsieve.solving import Milp, optimise_fewest_gpus, optimise_shortage
+from fleetsieve.what_if import with_floors, with_gpus
+
+NARROW = 0.05
+"""A p99 closer to its limit than this share of the limit is named at the top of the page."""
+
+FEWER = 0.25
+"""The share of the GPUs that is taken away where the fleet states no nodes."""
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far below its limit a p99 of the plan stays, as a share of the limit; 0 is at the limit."""
+
+    class_name: str
+    metric: str
+    tail_s: float
+    limit_s: float
+
+    @property
+    def share(self) -> float:
+        """1 - tail / limit."""
+        return 1.0 - self.tail_s / self.limit_s
+
+
+def margins(certificate: Certificate) -> list[Margin]:
+    """The margins of the plan's cells, the narrowest first."""
+    told = []
+    for key in certificate.conservative.replica_counts:
+        if not isinstance(key, CellKey):
+            continue
+        slo = certificate.envelope.instance.class_by_name[key.class_name].slo
+        for metric in TAIL_METRICS:
+            limit = slo.limit_s(metric)
+            if limit is not None and limit > 0.0:
+                told.append(
+                    Margin(key.class_name, limit_name(metric), certificate.envelope[key].tails_s[metric].hi, limit)
+                )
+    return sorted(told, key=lambda margin: margin.share)
+
+
+def utilisations(certificate: Certificate) -> Mapping[str, float]:
+    """For each class that the plan serves, what it serves of what its replicas sustained when measured."""
+    most = certificate.envelope.instance.fleet.max_utilisation
+    return {got.class_name: got.utilisation * most for got in certificate.conservative.classes if got.replicas}
+
+
+def room(certificate: Certificate) -> list[str]:
+    """How close to its limits the plan runs, in sentences; none where nothing is planned."""
+    told = []
+    if used := utilisations(certificate):
+        full = [name for name, value in used.items() if value >= 1.0 - TIE]
+        if full:
+            told.append(
+                f"No reserve in load: the replicas of {listed(full, 5)} serve all that they sustained when measured."
+            )
+        else:
+            name = max(used, key=lambda name: used[name])
+            told.append(
+                f"The fullest replicas are those of {name}: {share(used[name], lower=False)} of what they sustained."
+            )
+    if narrow := margins(certificate):
+        least = narrow[0]
+        warning = f", under {100.0 * NARROW:g} %: another run may exceed it" if least.share < NARROW else ""
+        told.append(
+            f"The narrowest latency margin is {least.class_name}'s {least.metric}: {least.tail_s:.4g} s of {least.limit_s:g} s, "
+            f"{share(max(0.0, least.share))} below the limit{warning}."
+        )
+    return told
+
+
+def fewer_gpus(instance: Instance) -> int | None:
+    """The GPUs with one node fewer, or a quarter fewer without nodes; None where that leaves none, or there are several pools."""
+    if len(instance.fleet.pools) != 1:
+        return None
+    pool = instance.fleet.pools[0]
+    left = pool.gpus - (pool.gpus_per_node or max(1, round(FEWER * pool.gpus)))
+    return left if left > 0 else None
+
+
+def with_fewer(read: Folder) -> str:
+    """What today's measurements guarantee on a node (or a quarter) fewer GPUs; "" where nothing can be told."""
+    left = fewer_gpus(read.instance)
+    if left is None:
+        return ""
+    envelope = Envelope.of(with_gpus(read.instance, left), read.measurements)
+    engine: Engine = Frontier() if Frontier.accepts(envelope.optimistic) else Milp()
+    try:
+        c = certify(envelope, engine)
+    except SolveFailed:
+        return ""
+    nodes = read.instance.fleet.pools[0].gpus_per_node is not None
+    what = f"With one node fewer ({left} GPUs)" if nodes else f"With a quarter fewer GPUs ({left})"
+    if c.verdict is Verdict.INFEASIBLE:
+        return f"{what} a floor could not be met."
+    total = f"{rate(c.conservative.goodput_rps)} of {c.conservative.problem.total_demand_rps:g} requests/s"
+    return f"{what} the plan would serve {total} ({by_class(c)})."
+
+
+def by_class(certificate: Certificate, most: int = 6) -> str:
+    """The share of its demand that each class is sure to get: "chat 94.1 %, code 100 %"."""
+    parts = [
+        f"{got.class_name} {share(got.fulfilment)}" for got in certificate.conservative.classes if got.demand_rps > 0.0
+    ]
+    more = f" and {len(parts) - most} more" if len(parts) > most else ""
+    return ", ".join(parts[:most]) + more
+
+
+def to_serve_all(certificate: Certificate) -> list[str]:
+    """The fewest GPUs that serve every class in full: by measured cells, and at least, whatever is still measured.
+
+    Told where the plan does not serve all; a class that no cell can serve is left out, and said to be.
+    """
+    c = certificate
+    plan = c.conservative
+    if plan.problem.total_demand_rps <= 0.0 or all(got.fulfilment >= 1.0 - TIE for got in plan.classes):
+        return []
+    enough, least = _on_whole_fleets(c.envelope, _fewest(c.envelope.conservative)), _fewest(c.envelope.optimistic)
+    what = f"all demand except that of {listed(c.unservable, 3)}" if c.unservable else "all demand"
+    told = []
+    if enough is not None:
+        no_fewer = ", and no fewer can" if least == enough else ""
+        told.append(f"{enough} GPUs meet {what} with the cells measured so far{no_fewer}.")
+    elif least is not None:
+        told.append(f"How many GPUs meet {what} cannot be told yet from the cells measured so far.")
+    if least is not None and least != enough:
+        told.append(f"At least {least} GPUs are needed for that whatever else is measured.")
+    return told
+
+
+def _on_whole_fleets(envelope: Envelope, gpus: int | None) -> int | None:
+    """The least number from `gpus` on at which a fleet of so many GPUs serves all: its last node may have less than the others.
+
+    None where there is none up to a whole node more; with several pools, where each has its own number, `gpus` as it is.
+    """
+    pools = envelope.instance.fleet.pools
+    if gpus is None or len(pools) != 1:
+        return gpus
+    for count in range(gpus, gpus + (pools[0].gpus_per_node or 1)):
+        problem = GpusAxis(count, count).at(envelope, count).conservative
+        engine: Engine = Frontier() if Frontier.accepts(problem) else Milp()
+        plan = engine.optimise(problem).allocation
+        counted = zip(problem.classes, plan.classes, strict=True) if plan is not None else ()
+        if plan is not None and all(got.fulfilment >= 1.0 - TIE for demand, got in counted if demand.in_minimum):
+            return count
+    return None
+
+
+def largest_floors(certificate: Certificate) -> list[str]:
+    """How far all floors would have to fall together so that the bounds rule them out no more, to 0.1 % of them.
+
+    Both neighbouring shares are tried: at the lower one the best of the bounds keeps every floor, at the higher one it does not.
+    """
+    instance = certificate.envelope.instance
+    floors = {w.name: w.floor_rps for w in instance.classes if w.floor_rps is not None and w.demand_rps > 0.0}
+
+    def kept(thousandths: int) -> bool:
+        envelope = certificate.envelope
+        lower = with_floors(instance, {name: floor * thousandths / 1000.0 for name, floor in floors.items()})
+        own = {w.name: replace(envelope.classes[w.name].view, workload=w) for w in lower.classes}
+        classes = {name: replace(envelope.classes[name], view=view) for name, view in own.items()}
+        problem = replace(envelope, instance=lower, classes=classes).optimistic
+        engine: Engine = Frontier() if Frontier.accepts(problem) else Milp()
+        least = engine.optimise(problem, ("shortfall",)).bounds.get("shortfall")
+        return least is not None and least <= LEAST_PROVEN_SHORTFALL
+
+    low, high = 0, 1000
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    if low == 0:
+        return []
+    some = listed([f"{name} {rate(floor * low / 1000.0)}" for name, floor in floors.items()], 6)
+    return [f"Floors of {low / 10:g} % of these ({some} requests/s) are not ruled out, floors of {high / 10:g} % are."]
+
+
+def _fewest(problem: FleetProblem) -> int | None:
+    """The fewest GPUs of all pools together that serve all demand; None where no number does, or it was not proven."""
+    try:
+        need = optimise_fewest_gpus(problem)
+    except SolveFailed:
+        return None
+    return sum(need.gpus.values()) if need.optimum.allocation is not None and need.optimum.proven else None
+
+
+def why_short(certificate: Certificate) -> list[str]:
+    """What a certified-infeasible fleet lacks at least, in sentences; [] for every other verdict."""
+    if certificate.verdict is not Verdict.INFEASIBLE:
+        return []
+    try:
+        shortage = optimise_shortage(certificate.envelope.optimistic)
+    except SolveFailed:
+        return []
+    fleet, told = certificate.envelope.instance.fleet, []
+    if shortage.unservable:
+        have = "has" if len(shortage.unservable) == 1 else "have"
+        told.append(f"{listed(shortage.unservable)} {have} no configuration that meets the SLO, on any number of GPUs.")
+    for pool, count in shortage.gpus.items():
+        where = f" on {pool}" if len(fleet.pools) > 1 else ""
+        told.append(
+            f"The floors need at least {count} GPU{'s' if count > 1 else ''} more{where}: {fleet.pool(pool).gpus + count} not "
+            f"{fleet.pool(pool).gpus}. Measuring may show that more are needed."
+        )
+    told += largest_floors(certificate) if not shortage.unservable else []
+    if shortage.lacking_rps:
+        lacks = [f"{name} {rate(value)}" for name, value in shortage.lacking_rps.items()]
+        told.append(
+            f"On today's GPUs, the plan that lacks least under the best of the bounds lacks {listed(lacks)} requests/s."
+        )
+    return told
