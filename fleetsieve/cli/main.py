@@ -107,12 +107,12 @@ def _answer(arguments: list[str]) -> int:
         return int(result) if isinstance(result, int) else 0
     except click.ClickException as fault:
         if as_json:
-            emit({"error": {"kind": type(fault).__name__, "message": fault.format_message()}, "exit_code": 2})
+            emit({"error": _error(type(fault).__name__, fault.format_message(), _hint(fault)), "exit_code": 2})
         _tell(fault)
         return 2
     except (KeyboardInterrupt, click.Abort):
         if as_json:
-            emit({"error": {"kind": "Interrupted", "message": "interrupted"}, "exit_code": INTERRUPTED})
+            emit({"error": _error("Interrupted", "interrupted"), "exit_code": INTERRUPTED})
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
@@ -133,8 +133,14 @@ def _tell(fault: click.ClickException) -> None:
         fault.show(file=sys.stderr)
         return
     click.echo(f"error: {spelled_out(fault.format_message())}", err=True)
-    if isinstance(fault, click.UsageError) and fault.ctx is not None:
-        click.echo(f"  hint: {fault.ctx.command_path} --help tells how it is used", err=True)
+    if hint := _hint(fault):
+        click.echo(f"  hint: {hint}", err=True)
+
+
+def _hint(fault: click.ClickException) -> str | None:
+    if not isinstance(fault, click.UsageError) or fault.ctx is None:
+        return None
+    return f"{fault.ctx.command_path} --help tells how it is used"
 
 
 def _open_streams() -> None:
@@ -151,10 +157,14 @@ def _open_streams() -> None:
 
 def error_document(fault: FleetSieveError) -> dict[str, Any]:
     """A failure as JSON values; bad input lists every fault."""
-    told: dict[str, Any] = {"kind": type(fault).__name__, "message": fault.message, "hint": fault.hint}
-    if isinstance(fault, InputError):
-        told["faults"] = fault_documents(fault.faults)
-    return told
+    return _error(
+        type(fault).__name__, fault.message, fault.hint, fault.faults if isinstance(fault, InputError) else ()
+    )
+
+
+def _error(kind: str, message: str, hint: str | None = None, faults: Iterable[Fault] = ()) -> dict[str, Any]:
+    """What stands under "error" in every document of a failure."""
+    return {"kind": kind, "message": message, "hint": hint, "faults": fault_documents(faults)}
 
 
 def fault_documents(faults: Iterable[Fault]) -> list[dict[str, Any]]:

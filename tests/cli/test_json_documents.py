@@ -151,6 +151,8 @@ def test_every_end_of_every_command(cli, folder, tmp_path, arguments, code):
         assert said.err.strip()
         assert document.get("exit_code", code) == code
         assert document.get("error") or document["faults"]
+        if "error" in document:
+            assert set(document["error"]) == {"kind", "message", "hint", "faults"}
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
