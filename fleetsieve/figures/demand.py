@@ -78,7 +78,7 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
     title = {"fulfilment": "least fulfilment", "goodput": "goodput, requests/s"}[field]
     axis = alt.Axis(title=title)
     scale = alt.Scale(domain=[0, 1]) if field == "fulfilment" else alt.Scale(zero=True)
-    base = alt.Chart(values(rows)).encode(
+    base = alt.Chart().encode(
         x=alt.X(
             "scale:Q",
             title="demand, as a multiple of now",
@@ -94,6 +94,9 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
         now,
         *(only(drawn, "curve", curve).mark_line() for curve in looks),
         base.mark_point(size=40, opacity=0).encode(tooltip=told),
+        data=values(
+            [{"scale": row["scale"], "curve": row["curve"], field: row[field], "told": row["told"]} for row in rows]
+        ),
     )
 
 

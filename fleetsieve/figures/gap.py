@@ -54,7 +54,7 @@ def gap_chart(history: History, epsilon: float, start: Gap | None = None, palett
     ticks = [0.0, epsilon, *(tick for tick in TICKS if 1.5 * epsilon < tick <= top * 1.05)]
     axis = alt.Axis(title="gap (root scale)", values=ticks, format=".3~g")
     y = alt.Y("gap:Q", axis=axis, scale=alt.Scale(type="sqrt", domain=[0, top * 1.05], nice=False))
-    base = alt.Chart(values(rows)).encode(
+    base = alt.Chart().encode(
         x=alt.X(
             "spent:Q",
             title="GPU-seconds spent",
@@ -78,6 +78,7 @@ def gap_chart(history: History, epsilon: float, start: Gap | None = None, palett
         *(only(drawn, "stage", stage).mark_line(interpolate="step-after") for stage in looks),
         point.transform_filter("datum.step == 0").encode(tooltip=before),
         point.transform_filter("datum.step > 0").encode(tooltip=asked),
+        data=values(rows),
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, titled, values
-from fleetsieve.figures.ladder import ladder_cells, load_title
 from fleetsieve.figures.palette import LIGHT, Palette
+from fleetsieve.figures.rungs import ladder_cells, load_title
 from fleetsieve.figures.states import SIGNS, State, colours, limits_text, rate, state_of
 from fleetsieve.instance import CellKey
 

@@ -20,7 +20,7 @@ from fleetsieve.figures.palette import style_sheet
 
 STYLE = """
 body{margin:0;padding:1rem;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,'Segoe UI',Helvetica,Arial,sans-serif}
-.figure{max-width:100%;overflow-x:auto}
+.figure{max-width:100%;overflow-x:auto;--printed:680}
 .figure svg{display:block}
 .vega-embed{width:100%;display:block!important}
 #vg-tooltip-element.vg-tooltip{background:var(--paper)!important;color:var(--ink)!important;border:1px solid var(--soft)!important;
@@ -37,11 +37,19 @@ SCRIPT = """
 (async () => {
   'use strict';
   const options = {renderer: 'svg', actions: false, ast: true, tooltip: {theme: 'custom'}};
+  const stretching = [];
   let drawn = 0;
+  addEventListener('beforeprint', () => {
+    document.querySelectorAll('details').forEach((hidden) => { hidden.open = true; });
+    for (const [place, view] of stretching) view.width(Number(getComputedStyle(place).getPropertyValue('--printed'))).run();
+  });
+  addEventListener('afterprint', () => dispatchEvent(new Event('resize')));
   for (const block of document.querySelectorAll('script[data-figure]')) {
     const place = document.getElementById(block.dataset.figure);
     try {
-      await vegaEmbed(place, JSON.parse(block.textContent), options);
+      const figure = JSON.parse(block.textContent);
+      const {view} = await vegaEmbed(place, figure, options);
+      if (figure.width === 'container') stretching.push([place, view]);
       drawn += 1;
       await new Promise((resume) => setTimeout(resume));
     } catch (fault) {
@@ -51,7 +59,6 @@ SCRIPT = """
   }
   document.documentElement.dataset.drawn = String(drawn);
 })();
-addEventListener('beforeprint', () => document.querySelectorAll('details').forEach((d) => { d.open = true; }));
 """
 
 _NAMES = "window.vegaEmbed = vegaEmbed;"

@@ -3,121 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleetsieve.account.cells import limit_name
 from fleetsieve.assumptions import CAPACITY
 from fleetsieve.certificate import Certificate
-from fleetsieve.envelope import CellBounds, ClassEnvelope
-from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, titled, values
+from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
-from fleetsieve.figures.states import SIGNS, State, rate, seconds, state_of
-from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, LoadKind
-from fleetsieve.interval import NON_NEGATIVE, Interval
+from fleetsieve.figures.rungs import Row, labels_in_order, ladder_rows, limited_metrics, load_title
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-ROOM = 1.6
-"""How far a logarithmic axis goes beyond what it shows, as a factor."""
+ROOM, HEADROOM = 1.6, 2.2
+"""How far a logarithmic axis goes beyond what it shows, as a factor; above, where cells stand at the top, the second."""
 
 TOP = 8
 """Pixels between the upper edge of a panel and the symbols of cells that nothing bounds; below, of those that are closed."""
 
 FEW_TICKS, MANY_TICKS = 3, 9
 
-BAND, WIDEST = 0.8, 0.3
-"""The share of a load's band that its cells take, and the most between two of them."""
-
-Row = dict[str, Any]
-
-
-def limited_metrics(certificate: Certificate, class_name: str) -> tuple[str, ...]:
-    """The tail metrics that the SLO of a class limits; TTFT where it limits none."""
-    slo = certificate.envelope.instance.class_by_name[class_name].slo
-    return tuple(m for m in TAIL_METRICS if slo.limit_s(m) is not None) or ("ttft",)
-
-
-def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> list[Row]:
-    """One row a cell: its place, the ends of its interval (None where open), how it is drawn, and words for a tooltip.
-
-    `drawn`: "value" (measured), "bound" (what the assumptions leave open), "unknown" (nothing bounds it) or "closed" (no plan can
-    use it, and nothing of this quantity is known). `beside`: where it stands in the band of its load, in bands from the middle.
-    """
-    own = certificate.envelope.classes[class_name]
-    cells = ladder_cells(certificate, class_name)
-    together: dict[str, list[CellKey]] = {}
-    for cell in cells:
-        together.setdefault(cell.key.load, []).append(cell.key)
-    rows = []
-    for cell in cells:
-        b, mates = own.bounds[cell.key], together[cell.key.load]
-        interval = b.capacity_rps if quantity == CAPACITY else b.tails_s[quantity]
-        state = state_of(certificate, cell.key)
-        drawn = _drawn(own, b, quantity, interval)
-        rows.append(
-            {
-                **titled(cell.key),
-                "label": plain(cell.key.load),
-                "beside": (mates.index(cell.key) - (len(mates) - 1) / 2.0) * min(WIDEST, BAND / len(mates)),
-                "lo": interval.lo if interval.lo > 0.0 else None,
-                "hi": interval.hi if math.isfinite(interval.hi) else None,
-                "drawn": drawn,
-                "measured": drawn == "value",
-                "planned": state is State.PLANNED,
-                "state": _state_text(own, b, state),
-                "sign": SIGNS.get(state, "").strip() or ("?" if drawn == "unknown" else ""),
-                "told": _told(b, quantity, interval, drawn),
-            }
-        )
-    return rows
-
-
-def _drawn(own: ClassEnvelope, b: CellBounds, quantity: str, interval: Interval) -> str:
-    by = b.origins.get(quantity, "")
-    if b.measured and not by and interval != NON_NEGATIVE:
-        return "value"
-    shut = b.cell.excluded or b.cell.key in own.closed
-    # A bound on a tail is what rules a cell out; what it could have served is of no more use.
-    if shut or (not b.possible and (quantity == CAPACITY or interval == NON_NEGATIVE)):
-        return "closed"
-    return "unknown" if interval == NON_NEGATIVE else "bound"
-
-
-def _state_text(own: ClassEnvelope, b: CellBounds, state: State) -> str:
-    why = own.closed.get(b.cell.key)
-    if why is not None:
-        return f"{state}: {why}"
-    return f"{state}, still possible: it may be a flake" if state is State.FAILED and b.possible else str(state)
-
-
-def _told(b: CellBounds, quantity: str, interval: Interval, drawn: str) -> str:
-    if drawn == "closed":
-        return "none: no plan can use it"
-    told, by = rate(interval) if quantity == CAPACITY else seconds(interval), b.origins.get(quantity, "")
-    return f"{told}, by {by}" if by else f"{told}, measured" if b.measured else told
-
-
-def ladder_cells(certificate: Certificate, class_name: str) -> list[Cell]:
-    """The cells of a class by TP degree, each ladder from the lowest load up."""
-    arms = certificate.envelope.instance.arms
-    return [cell for arm in sorted(arms) if arm.class_name == class_name for cell in arms[arm]]
-
-
-def load_title(certificate: Certificate, class_name: str) -> str:
-    """What the load labels of a class count."""
-    kinds = {cell.load_kind for cell in ladder_cells(certificate, class_name)}
-    if len(kinds) != 1:
-        return "load of one replica"
-    return (
-        "load: requests/s offered to a replica" if kinds == {LoadKind.RATE} else "load: requests in flight at a replica"
-    )
-
-
-def labels_in_order(certificate: Certificate, class_name: str) -> list[str]:
-    """The load labels of a class by offered load; those without a number come last."""
-    cells = sorted(
-        ladder_cells(certificate, class_name), key=lambda c: (c.offered is None, c.offered or 0.0, c.key.load)
-    )
-    return list(dict.fromkeys(plain(cell.key.load) for cell in cells))
+DRAWN = ("tp", "cell", "label", "beside", "drawn", "planned", "state", "sign", "told")
+"""What of a row the chart needs beside its ends."""
 
 
 def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Palette = LIGHT) -> Chart:
@@ -133,82 +39,113 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     limit = None if quantity == CAPACITY else workload.slo.limit_s(quantity)
     low, high = _domain(rows, limit)
     degrees = list(dict.fromkeys(row["tp"] for row in rows))
-    for row in rows:
-        row["from"], row["to"] = row["lo"] or low, row["hi"] or high
-        row["shape"] = SHAPES[degrees.index(row["tp"]) % len(SHAPES)]
-    of_kind = {kind: [row for row in rows if row["drawn"] == kind] for kind in ("value", "bound", "unknown", "closed")}
-    known, bounded, unknown = of_kind["value"], of_kind["bound"], of_kind["unknown"]
-    points = [row for row in known if row["hi"] is not None]
-    ends = [{**row, "end": row[end]} for row in bounded for end in ("lo", "hi") if row[end] is not None]
     labels = labels_in_order(certificate, class_name)
     unit = "requests/s of one replica" if quantity == CAPACITY else f"{limit_name(quantity)}, s"
-    told = tips(cell="cell", told=unit, state="state")
-    names = [c.name for c in certificate.envelope.instance.classes]
-    own = palette.of_class(names.index(class_name))
-    x_axis = alt.Axis(labelAngle=-45, labelLimit=60)
-    title = load_title(certificate, class_name)
-    x = alt.X("label:N", sort=labels, title=title, axis=x_axis, scale=alt.Scale(domain=labels))
-    beside = alt.XOffset("beside:Q", scale=alt.Scale(domain=[-0.5, 0.5]))
-    axis = alt.Axis(title=unit, format="~g", values=_ticks(low, high))
+    own = palette.of_class([c.name for c in certificate.envelope.instance.classes].index(class_name))
     log = alt.Scale(type="log", domain=[low, high], nice=False)
-    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(degrees))]
-    legend = alt.Shape("tp:N", sort=degrees, title=None, scale=alt.Scale(domain=degrees, range=shapes))
-    shape = alt.Shape("shape:N", scale=None)
+    axis = alt.Axis(title=unit, format="~g", values=_ticks(low, high))
+    base = alt.Chart().encode(
+        x=alt.X(
+            "label:N",
+            sort=labels,
+            title=load_title(certificate, class_name),
+            axis=alt.Axis(labelAngle=-45, labelLimit=60),
+            scale=alt.Scale(domain=labels),
+        ),
+        xOffset=alt.XOffset("beside:Q", scale=alt.Scale(domain=[-0.5, 0.5])),
+        tooltip=tips(cell="cell", told=unit, state="state"),
+    )
 
     def at(field: str) -> Any:
         return alt.Y(f"{field}:Q", scale=log, axis=axis)
 
-    def of(some: list[Row]) -> Any:
-        return alt.Chart(values(some)).encode(x=x, xOffset=beside, tooltip=told)
-
-    def hollow(some: list[Row], colour: str) -> Any:
-        return (
-            of(some)
-            .mark_point(filled=True, fill=palette.paper, stroke=colour, strokeWidth=1.5, size=40, opacity=1)
-            .encode(shape=shape)
-        )
-
-    def signed(some: list[Row], colour: str, dy: int) -> Any:
-        signs = [row for row in some if row["sign"]]
-        return of(signs).mark_text(color=colour, fontSize=11, fontWeight=700, dy=dy).encode(text="sign:N")
-
-    def pixels(expression: str) -> Any:
-        return alt.value(alt.ExprRef(expression))
-
-    dotted = {"color": own, "strokeWidth": 1.2, "strokeDash": [2, 2]}
     layers = [
-        of(rows)
-        .mark_point(filled=True, color=own, opacity=0, size=60)
-        .encode(shape=legend, y=alt.value(0), tooltip=alt.value(None)),
-        of(unknown).mark_rule(**dotted, opacity=0.35).encode(y=alt.value(TOP + 16), y2=pixels("height")),
-        of(bounded).mark_rule(**dotted, opacity=0.7).encode(y=at("from"), y2="to:Q"),
-        of(known).mark_rule(color=own, strokeWidth=2.5).encode(y=at("from"), y2="to:Q"),
-        hollow(unknown, own).encode(y=alt.value(TOP)),
-        signed(unknown, palette.soft, 11).encode(y=alt.value(TOP)),
-        hollow(of_kind["closed"], palette.soft).encode(y=pixels(f"height - {TOP}")),
-        signed(of_kind["closed"], palette.soft, -11).encode(y=pixels(f"height - {TOP}")),
-        hollow(ends, own).encode(y=at("end")),
-        signed([row for row in ends if row["hi"] == row["end"]], palette.soft, -11).encode(y=at("end")),
-        signed([row for row in ends if row["hi"] is None], palette.soft, 12).encode(y=at("end")),
-        of(points).mark_point(filled=True, color=own, size=55, opacity=1).encode(y=at("hi"), shape=shape),
-        signed(points, palette.bad, -11).encode(y=at("hi")),
-        of([row for row in points if row["planned"]])
-        .mark_point(size=200, strokeWidth=2, shape="circle", filled=False)
-        .encode(y=at("hi"), color=alt.value(palette.ink)),
+        _legend(base, degrees, own),
+        *_open_layers(base, at, own, palette),
+        *_known_layers(base, at, own, palette),
     ]
     if limit is not None:
         line = alt.Chart(values([{"limit": limit, "told": f"{limit:g} s"}])).encode(
             y=at("limit"), tooltip=tips(told="SLO")
         )
         layers.insert(0, line.mark_rule(color=palette.bad, strokeWidth=1.5))
-    return alt.layer(*layers)
+    return alt.layer(*layers, data=values([_shown(row, degrees, low, high) for row in rows]))
+
+
+def _shown(row: Row, degrees: Sequence[str], low: float, high: float) -> Row:
+    """The row of a chart: its interval ends at the edges of the panel where it is open; an end that is not there has no field."""
+    ends = {end: row[end] for end in ("lo", "hi") if row[end] is not None}
+    shape = SHAPES[degrees.index(row["tp"]) % len(SHAPES)]
+    kept = {field: row[field] for field in DRAWN}
+    return {**kept, **ends, "from": row["lo"] or low, "to": row["hi"] or high, "shape": shape}
+
+
+def _legend(base: Chart, degrees: Sequence[str], colour: str) -> Chart:
+    """The legend of shapes, on points that nobody sees."""
+    alt = altair()
+    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(degrees))]
+    shape = alt.Shape("tp:N", sort=degrees, title=None, scale=alt.Scale(domain=degrees, range=shapes))
+    unseen = base.mark_point(filled=True, color=colour, opacity=0, size=60)
+    return unseen.encode(shape=shape, y=alt.value(0), tooltip=alt.value(None))
+
+
+def _open_layers(base: Chart, at: Callable[[str], Any], colour: str, palette: Palette) -> list[Chart]:
+    """Cells that were not measured: hollow symbols at their bounds; at the top where there are none, at the bottom if closed."""
+    alt = altair()
+    dotted = {"color": colour, "strokeWidth": 1.2, "strokeDash": [2, 2]}
+    bound, unknown, closed = (
+        base.transform_filter(f"datum.drawn == '{drawn}'") for drawn in ("bound", "unknown", "closed")
+    )
+    below, above = bound.transform_filter("isValid(datum.lo)"), bound.transform_filter("isValid(datum.hi)")
+    bare = below.transform_filter("!isValid(datum.hi)")
+    height, floor = (alt.value(alt.ExprRef(f"height - {pixels}")) for pixels in (0, TOP))
+    top = alt.value(TOP)
+    return [
+        unknown.mark_rule(**dotted, opacity=0.35).encode(y=alt.value(TOP + 16), y2=height),
+        bound.mark_rule(**dotted, opacity=0.7).encode(y=at("from"), y2="to:Q"),
+        _hollow(unknown, colour, palette).encode(y=top),
+        _sign(unknown, palette.soft, 11).encode(y=top),
+        _hollow(closed, palette.soft, palette).encode(y=floor),
+        _sign(closed, palette.soft, -11).encode(y=floor),
+        _hollow(below, colour, palette).encode(y=at("lo")),
+        _hollow(above, colour, palette).encode(y=at("hi")),
+        _sign(above, palette.soft, -11).encode(y=at("hi")),
+        _sign(bare, palette.soft, 12).encode(y=at("lo")),
+    ]
+
+
+def _known_layers(base: Chart, at: Callable[[str], Any], colour: str, palette: Palette) -> list[Chart]:
+    """Measured cells: filled symbols with their intervals, signs, and a ring around those in the plan."""
+    alt = altair()
+    known = base.transform_filter("datum.drawn == 'value'")
+    points = known.transform_filter("isValid(datum.hi)")
+    shape = alt.Shape("shape:N", scale=None)
+    ring = points.transform_filter("datum.planned").mark_point(size=200, strokeWidth=2, shape="circle", filled=False)
+    return [
+        known.mark_rule(color=colour, strokeWidth=2.5).encode(y=at("from"), y2="to:Q"),
+        points.mark_point(filled=True, color=colour, size=55, opacity=1).encode(y=at("hi"), shape=shape),
+        _sign(points, palette.bad, -11).encode(y=at("hi")),
+        ring.encode(y=at("hi"), color=alt.value(palette.ink)),
+    ]
+
+
+def _hollow(base: Chart, colour: str, palette: Palette) -> Chart:
+    mark = {"filled": True, "fill": palette.paper, "stroke": colour, "strokeWidth": 1.5, "size": 40, "opacity": 1}
+    return base.mark_point(**mark).encode(shape=altair().Shape("shape:N", scale=None))
+
+
+def _sign(base: Chart, colour: str, dy: int) -> Chart:
+    signed = base.transform_filter("datum.sign")
+    return signed.mark_text(color=colour, fontSize=11, fontWeight=700, dy=dy).encode(text="sign:N")
 
 
 def _domain(rows: list[Row], limit: float | None) -> tuple[float, float]:
     """The ends of a logarithmic axis that shows every measured value, every bound and the limit."""
     ends = [row[end] for row in rows if row["drawn"] in ("value", "bound") for end in ("lo", "hi") if row[end]]
     ends += [limit] if limit else []
-    return (min(ends) / ROOM, max(ends) * ROOM) if ends else (0.1, 10.0)
+    above = HEADROOM if any(row["drawn"] == "unknown" for row in rows) else ROOM
+    below = HEADROOM if any(row["drawn"] == "closed" for row in rows) else ROOM
+    return (min(ends) / below, max(ends) * above) if ends else (0.1, 10.0)
 
 
 def _ticks(low: float, high: float) -> list[float]:

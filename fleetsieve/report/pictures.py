@@ -16,8 +16,9 @@ from fleetsieve.figures.drawing import Chart, sized, styled
 from fleetsieve.figures.gap import gap_chart
 from fleetsieve.figures.grid import PALE, SHADED, grid_chart, grid_height, legend_text, states_in
 from fleetsieve.figures.html import data_block
-from fleetsieve.figures.ladder import ladder, limited_metrics, panel_title
+from fleetsieve.figures.ladder import ladder, panel_title
 from fleetsieve.figures.palette import PAGE
+from fleetsieve.figures.rungs import ladder_rows, limited_metrics
 from fleetsieve.figures.served import served_chart, served_height
 from fleetsieve.figures.states import State, colours
 
@@ -54,23 +55,26 @@ class _Pictures:
 
 
 def pictures(told: Told) -> dict[str, Any]:
-    """Every figure of the page: single ones, and lists by class."""
+    """Every figure of the page: single ones, and lists by class; none of what is not there (no plan, nothing measured)."""
     c, make = told.certificate, _Pictures()
+    planned, measured = bool(c.conservative.replica_counts), bool(told.read.measurements)
     names = [workload.name for workload in c.envelope.instance.classes]
     drawn: dict[str, Any] = {
-        "allocation": _allocation(make, c.conservative),
+        "allocation": _allocation(make, c.conservative) if planned else None,
         "hoped": _hoped(make, told),
-        "served": make.of(served_chart(c.conservative, PAGE), served_height(c.conservative)),
+        "served": make.of(served_chart(c.conservative, PAGE), served_height(c.conservative)) if planned else None,
         "classes": [(name, _of_class(make, told, name)) for name in names],
         "gap": None,
-        "grid": [make.of(grid_chart(c, name, PAGE, legend=False), grid_height(c, name), name) for name in names],
+        "grid": [
+            make.of(grid_chart(c, name, PAGE, legend=False), grid_height(c, name), name) for name in names if measured
+        ],
         "states": [_legend(state) for state in states_in(c)],
-        "capacity": make.of(capacity_chart(c, PAGE)),
+        "capacity": make.of(capacity_chart(c, PAGE)) if measured else None,
         "demand": [],
     }
     if told.history is not None and told.history.steps:
         drawn["gap"] = make.of(gap_chart(told.history, c.epsilon, told.start_gap, PAGE), 280)
-    drawn["demand"] = _demand(make, told)
+    drawn["demand"] = _demand(make, told) if planned else []
     return drawn
 
 
@@ -95,7 +99,8 @@ def _hoped(make: _Pictures, told: Told) -> Picture | None:
     c = told.certificate
     if c.verdict is Verdict.FEASIBLE or c.optimistic is None:
         return None
-    return None if c.optimistic.replica_counts == c.conservative.replica_counts else _allocation(make, c.optimistic, hoped=True)
+    same = c.optimistic.replica_counts == c.conservative.replica_counts
+    return None if same else _allocation(make, c.optimistic, hoped=True)
 
 
 def _legend(state: State) -> dict[str, str]:
@@ -107,8 +112,14 @@ def _legend(state: State) -> dict[str, str]:
 
 
 def _of_class(make: _Pictures, told: Told, name: str) -> list[Picture]:
+    """Tails and capacity of a class; before anything is measured, without tails of which nothing at all is known."""
     c = told.certificate
+    tails = [
+        metric
+        for metric in limited_metrics(c, name)
+        if told.read.measurements or any(row["drawn"] == "bound" for row in ladder_rows(c, name, metric))
+    ]
     return [
         make.of(ladder(c, name, quantity, PAGE), TALL, panel_title(c, name, quantity))
-        for quantity in (*limited_metrics(c, name), CAPACITY)
+        for quantity in (*tails, CAPACITY)
     ]

@@ -10,7 +10,7 @@ from fleetsieve.figures.capacity import capacity_rows
 from fleetsieve.figures.demand import HOPED, KEPT, SURE, demand_rows
 from fleetsieve.figures.gap import gap_rows
 from fleetsieve.figures.grid import grid_rows
-from fleetsieve.figures.ladder import ladder_rows, limited_metrics
+from fleetsieve.figures.rungs import ladder_rows, limited_metrics
 from fleetsieve.figures.served import served_rows
 from fleetsieve.figures.states import State, state_of
 from fleetsieve.frontier import Frontier

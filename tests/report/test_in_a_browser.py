@@ -81,6 +81,50 @@ def test_the_colours_follow_the_reader(browser, made):
         assert opened.said == []
 
 
+WIDTHS = "[...document.querySelectorAll('.figure svg')].map(svg => svg.getBoundingClientRect().width)"
+
+
+def test_figures_are_drawn_anew_for_paper(browser, made):
+    with Opened(browser, made["undecided"] / "report.html") as opened:
+        page = opened.page
+        main, (plan, *_) = page.evaluate("document.querySelector('main').clientWidth"), page.evaluate(WIDTHS)
+        assert plan > 0.9 * main
+        on_screen = page.evaluate(WIDTHS)
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_timeout(100)
+        asked = page.evaluate(
+            "[...document.querySelectorAll('.figure')]"
+            ".map(place => Number(getComputedStyle(place).getPropertyValue('--printed')))"
+        )
+        assert set(asked) == {680, 640, 330, 218}
+        assert page.evaluate(WIDTHS) == pytest.approx(asked, abs=4.0)
+        assert page.locator("details:not([open])").count() == 0
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.wait_for_timeout(300)
+        assert page.evaluate(WIDTHS) == pytest.approx(on_screen, abs=4.0)
+        assert opened.said == []
+
+
+def test_paper_has_colours_and_no_hints_for_a_mouse(browser, made):
+    with Opened(browser, made["finished"] / "report.html") as opened:
+        page = opened.page
+        assert page.locator("#gap .screen").is_visible()
+        page.emulate_media(media="print")
+        assert not page.locator("#gap .screen").is_visible()
+        adjust = "[...document.querySelectorAll('.swatch, .figure')].map(e => getComputedStyle(e).printColorAdjust)"
+        assert set(page.evaluate(adjust)) == {"exact"}
+
+
+def test_commands_and_cards_fit_a_phone(browser, made):
+    with Opened(browser, made["undecided"] / "report.html", width=390) as opened:
+        page = opened.page
+        cut = "[...document.querySelectorAll('pre')].filter(e => e.scrollWidth > e.clientWidth).length"
+        assert page.evaluate(cut) == 0
+        sides = "[...document.querySelectorAll('.stacked td')].map(e => getComputedStyle(e).textAlign)"
+        assert set(page.evaluate(sides)) == {"left"}
+        assert opened.said == []
+
+
 def test_a_hover_tells_why_a_cell_was_measured(browser, made):
     with Opened(browser, made["finished"] / "report.html") as opened:
         page = opened.page
