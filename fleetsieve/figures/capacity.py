@@ -28,6 +28,7 @@ def capacity_rows(certificate: Certificate) -> list[Row]:
                 {
                     "class": plain(workload.name),
                     "tp": f"TP{tp}",
+                    "where": f"{plain(workload.name)} TP{tp}",
                     "sure": sure,
                     "most": most if math.isfinite(most) else None,
                     "told": f"{sure:.4g} requests/s per GPU, at {plain(load)}" if load else "nothing keeps its SLO yet",
@@ -55,7 +56,7 @@ def capacity_chart(certificate: Certificate, palette: Palette = LIGHT) -> Chart:
     base = alt.Chart(values(rows)).encode(
         x=alt.X("tp:N", sort=degrees, title="TP degree", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("class:N", sort=names),
-        tooltip=tips(**{"class": "class", "tp": "TP", "told": "measured", "hoped": "still possible"}),
+        tooltip=tips(where="cells", told="measured", hoped="still possible"),
     )
     scale = alt.Scale(domain=names, range=[palette.of_class(place) for place in range(len(names))])
     colour = alt.Color("class:N", sort=names, title=None, scale=scale)

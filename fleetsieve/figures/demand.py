@@ -13,6 +13,7 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.figures.drawing import TIES, Chart, Stroke, altair, only, sized, strokes, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.instance import Instance
+from fleetsieve.interval import lower_text, upper_text
 from fleetsieve.what_if import with_demand_scale
 
 SCALES = tuple(round(0.5 + 0.05 * k, 2) for k in range(31))
@@ -62,9 +63,10 @@ def _kept(plan: Allocation, scale: float) -> tuple[float, float]:
 
 
 def _row(scale: float, curve: str, fulfilment: float | None, goodput_rps: float | None) -> Row:
-    return {"scale": scale, "curve": curve, "fulfilment": fulfilment, "goodput": goodput_rps,
-            "told": f"fulfilment {fulfilment:.4g}, {goodput_rps:.5g} requests/s"
-            if fulfilment is not None and goodput_rps is not None else "not proven"}  # fmt: skip
+    told, text = "not proven", upper_text if curve == HOPED else lower_text
+    if fulfilment is not None and goodput_rps is not None:
+        told = f"{text(100.0 * fulfilment, 1)} % of the worst-served class, {text(goodput_rps)} requests/s in all"
+    return {"scale": scale, "curve": curve, "fulfilment": fulfilment, "goodput": goodput_rps, "told": told}
 
 
 def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> Chart:

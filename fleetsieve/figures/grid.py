@@ -9,7 +9,7 @@ from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, titled, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.figures.rungs import ladder_cells, load_title
-from fleetsieve.figures.states import SIGNS, State, colours, limits_text, rate, state_of
+from fleetsieve.figures.states import SIGNS, UNUSABLE, State, colours, limits_text, rate, state_of, state_text
 from fleetsieve.instance import CellKey
 
 ROW = 36
@@ -40,7 +40,8 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
         rung[arm] = rung.get(arm, 0) + 1
         state = state_of(certificate, key)
         known = own.view.known.get(key)
-        told = rate(b.capacity_rps) + (f" ({per_gpu[key]:.4g} per GPU)" if key in per_gpu else "")
+        shut = not b.measured and (cell.excluded or key in own.closed)
+        told = UNUSABLE if shut else rate(b.capacity_rps) + (f" ({per_gpu[key]:.4g} per GPU)" if key in per_gpu else "")
         rows.append(
             {
                 **titled(key),
@@ -51,7 +52,8 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
                 "rate": f"{per_gpu[key]:.3g}" if key in per_gpu else "",
                 "opacity": PALE + (1.0 - PALE) * per_gpu[key] / most if state in SHADED else 1.0,
                 "told": told,
-                "limits": limits_text(own, b),
+                "words": state_text(own, b, state),
+                "limits": "not measured" if shut else limits_text(own, b),
                 "looks": ", ".join(str(row.status) for row in known.rows) if known is not None else "none",
             }
         )
@@ -83,7 +85,7 @@ def grid_chart(certificate: Certificate, class_name: str, palette: Palette = LIG
     alt = altair()
     rows = grid_rows(certificate, class_name)
     painted, there = colours(palette), states_in(certificate)
-    told = {"cell": "cell", "state": "state", "told": "capacity", "limits": "SLO"}
+    told = {"cell": "cell", "words": "state", "told": "capacity", "limits": "SLO"}
     bare = alt.Axis(labelAngle=0, domain=False, ticks=False)
     rungs = alt.Axis(labels=False, domain=False, ticks=False)
     base = alt.Chart(values(rows)).encode(

@@ -9,7 +9,7 @@ from fleetsieve.assumptions import CAPACITY
 from fleetsieve.certificate import Certificate
 from fleetsieve.envelope import CellBounds, ClassEnvelope
 from fleetsieve.figures.drawing import plain, titled
-from fleetsieve.figures.states import SIGNS, State, rate, seconds, state_of
+from fleetsieve.figures.states import SIGNS, UNUSABLE, State, rate, seconds, state_of, state_text
 from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, LoadKind
 from fleetsieve.interval import NON_NEGATIVE, Interval
 
@@ -52,7 +52,7 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
                 "drawn": drawn,
                 "measured": drawn == "value",
                 "planned": state is State.PLANNED,
-                "state": _state_text(own, b, state),
+                "state": state_text(own, b, state),
                 "sign": SIGNS.get(state, "").strip() or ("?" if drawn == "unknown" else ""),
                 "told": _told(b, quantity, interval, drawn),
             }
@@ -71,16 +71,9 @@ def _drawn(own: ClassEnvelope, b: CellBounds, quantity: str, interval: Interval)
     return "unknown" if interval == NON_NEGATIVE else "bound"
 
 
-def _state_text(own: ClassEnvelope, b: CellBounds, state: State) -> str:
-    why = own.closed.get(b.cell.key)
-    if why is not None:
-        return f"{state}: {why}"
-    return f"{state}, still possible: it may be a flake" if state is State.FAILED and b.possible else str(state)
-
-
 def _told(b: CellBounds, quantity: str, interval: Interval, drawn: str) -> str:
     if drawn == "closed":
-        return "none: no plan can use it"
+        return UNUSABLE
     told, by = rate(interval) if quantity == CAPACITY else seconds(interval), b.origins.get(quantity, "")
     return f"{told}, by {by}" if by else f"{told}, measured" if b.measured else told
 

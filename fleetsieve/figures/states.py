@@ -42,6 +42,18 @@ def state_of(certificate: Certificate, key: CellKey) -> State:
     return State.OPEN if b.possible else State.RULED_OUT
 
 
+UNUSABLE = "none: no plan can use it"
+"""What is said of the capacity of a cell that failures or the operator close."""
+
+
+def state_text(own: ClassEnvelope, b: CellBounds, state: State) -> str:
+    """The state of a cell in words; of a failed one also what follows."""
+    why = own.closed.get(b.cell.key)
+    if why is not None:
+        return f"{state}: {why}"
+    return f"{state}, still possible: it may be a flake" if state is State.FAILED and b.possible else str(state)
+
+
 def colours(palette: Palette) -> dict[State, str]:
     """The colour of a cell in each state, at its strongest; a frame marks those in the plan."""
     return {
