@@ -31,8 +31,9 @@ class Account:
     `settling` are the cells that the best plan still possible rests on (or, without such a one, all that can still change the
     decision), `waiting` all that a measurement may still resolve; the costs are those of one look at each, in GPU-seconds.
     `at_best` and `at_worst` are the certificates if all of `settling` were as good as their bounds allow, or of no use (None
-    without any). `failed` are the cells that failed, stay possible and are not tried again, `without_failed` the certificate if
-    they were excluded. `ended` says why a run goes no further: a stop rule may end it where a next one is left.
+    without any). `failed` are the cells that failed, stay possible and are not tried again; `failed_at_best` and `without_failed`
+    are the certificates if they ran as well as their bounds allow, or were excluded. `ended` says why a run goes no further: a stop
+    rule may end it where a next one is left.
     """
 
     certificate: Certificate
@@ -46,6 +47,7 @@ class Account:
     at_best: Certificate | None
     at_worst: Certificate | None
     failed: tuple[CellKey, ...]
+    failed_at_best: Certificate | None
     without_failed: Certificate | None
 
     @property
@@ -79,6 +81,7 @@ def account(sieve: Sieve, keys: Iterable[CellKey] | None = None) -> Account:
         best,
         worst,
         failed,
+        certify(sieve.envelope.hoped(failed), sieve.engine) if failed else None,
         certify(sieve.envelope.without(failed), sieve.engine) if failed else None,
     )
 

@@ -24,7 +24,7 @@ def served_rows(plan: Allocation) -> list[Row]:
             "served": got.fulfilment,
             "whole": 1.0,
             "floor": demand.floor,
-            "told": f"{lower_text(got.served_rps, 2)} of {got.demand_rps:g} requests/s ({_per_cent(got.fulfilment)})"
+            "told": f"{_rate(got.served_rps)} of {got.demand_rps:g} requests/s ({_per_cent(got.fulfilment)})"
             + ("" if demand.floor is None else f"; floor {demand.floor * got.demand_rps:.4g}"),
             "least": "none"
             if demand.floor is None
@@ -32,6 +32,10 @@ def served_rows(plan: Allocation) -> list[Row]:
         }
         for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
     ]
+
+
+def _rate(served_rps: float) -> str:
+    return lower_text(served_rps, 3).rstrip("0").rstrip(".")
 
 
 def _per_cent(share: float) -> str:

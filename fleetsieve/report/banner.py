@@ -111,7 +111,9 @@ def _sources(told: Told) -> str:
     sources = [source for source in sources if source]
     if not sources:
         return "Where the measured figures come from is not recorded."
-    named = "; ".join(sources[:2]) + (f"; and {len(sources) - 2} more sources" if len(sources) > 2 else "")
+    named = (
+        "; ".join(sources) if len(sources) <= 2 else f"{len(sources)} notes in measurements.csv, such as: {sources[0]}"
+    )
     simulated = all(SIMULATED in source.lower() for source in sources)
     return f"{'Simulated figures, not from GPUs' if simulated else 'Where the figures come from'}: {named}."
 

@@ -31,12 +31,16 @@ FEWER = 0.25
 
 @dataclass(frozen=True)
 class Margin:
-    """How far below its limit a p99 of the plan stays, as a share of the limit; 0 is at the limit."""
+    """How far below its limit a p99 of the plan stays, as a share of the limit; 0 is at the limit.
+
+    `exact`: the tail is taken as a value, not as the upper end of an interval.
+    """
 
     class_name: str
     metric: str
     tail_s: float
     limit_s: float
+    exact: bool
 
     @property
     def share(self) -> float:
@@ -54,9 +58,8 @@ def margins(certificate: Certificate) -> list[Margin]:
         for metric in TAIL_METRICS:
             limit = slo.limit_s(metric)
             if limit is not None and limit > 0.0:
-                told.append(
-                    Margin(key.class_name, limit_name(metric), certificate.envelope[key].tails_s[metric].hi, limit)
-                )
+                tail = certificate.envelope[key].tails_s[metric]
+                told.append(Margin(key.class_name, limit_name(metric), tail.hi, limit, tail.is_point))
     return sorted(told, key=lambda margin: margin.share)
 
 
@@ -82,20 +85,23 @@ def room(certificate: Certificate) -> list[str]:
             )
     if narrow := margins(certificate):
         least = narrow[0]
-        warning = f", under {100.0 * NARROW:g} %: another run may exceed it" if least.share < NARROW else ""
+        often = "another run may exceed it" if least.exact else "that is its upper bound"
+        warning = f", under {100.0 * NARROW:g} %: {often}" if least.share < NARROW else ""
+        tail = f"{'' if least.exact else 'at most '}{least.tail_s:.4g} s"
         told.append(
-            f"The narrowest latency margin is {least.class_name}'s {least.metric}: {least.tail_s:.4g} s of {least.limit_s:g} s, "
+            f"The narrowest latency margin is {least.class_name}'s {least.metric}: {tail} of {least.limit_s:g} s, "
             f"{share(max(0.0, least.share))} below the limit{warning}."
         )
     return told
 
 
 def fewer_gpus(instance: Instance) -> int | None:
-    """The GPUs with one node fewer, or a quarter fewer without nodes; None where that leaves none, or there are several pools."""
+    """The GPUs with one node fewer, or a quarter fewer where there is but one, or none; None where nothing is left, or of pools."""
     if len(instance.fleet.pools) != 1:
         return None
     pool = instance.fleet.pools[0]
-    left = pool.gpus - (pool.gpus_per_node or max(1, round(FEWER * pool.gpus)))
+    left = pool.gpus - (pool.gpus_per_node or pool.gpus)
+    left = left if left > 0 else pool.gpus - max(1, round(FEWER * pool.gpus))
     return left if left > 0 else None
 
 
@@ -110,8 +116,8 @@ def with_fewer(read: Folder) -> str:
         c = certify(envelope, engine)
     except SolveFailed:
         return ""
-    nodes = read.instance.fleet.pools[0].gpus_per_node is not None
-    what = f"With one node fewer ({left} GPUs)" if nodes else f"With a quarter fewer GPUs ({left})"
+    node = read.instance.fleet.gpus - left == read.instance.fleet.pools[0].gpus_per_node
+    what = f"With one node fewer ({left} GPUs)" if node else f"With a quarter fewer GPUs ({left})"
     if c.verdict is Verdict.INFEASIBLE:
         return f"{what} a floor could not be met."
     total = f"{rate(c.conservative.goodput_rps)} of {c.conservative.problem.total_demand_rps:g} requests/s"

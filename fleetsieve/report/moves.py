@@ -84,6 +84,8 @@ def _demand_row(found: Study) -> Row:
     )
     if len({stretch.decision.verdict for stretch in found.stretches}) > 1:
         notes.append(f"the verdict: {_verdicts(found, ' x')}")
+    else:
+        notes.append(f"the verdict stays {found.stretches[0].decision.verdict}")
     return {"now": "1 x", "holds": _around_today(found, 1.0, " x"), "beyond": "; ".join(notes)}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleetsieve.account import Account
@@ -17,6 +19,7 @@ from fleetsieve.figures.states import rate as rate_text
 from fleetsieve.history import History, LoggedStep
 from fleetsieve.instance import TAIL_METRICS, CellKey, Instance, LoadKind, Status, WorkloadClass
 from fleetsieve.interval import Interval
+from fleetsieve.journal import SERVE
 from fleetsieve.report.failing import ENDINGS
 from fleetsieve.report.rounding import gap_part, rate, share
 
@@ -118,7 +121,7 @@ def asked_rows(instance: Instance) -> list[Row]:
             "class": workload.name,
             "place": place,
             "demand": f"{workload.demand_rps:g}",
-            "tokens": f"{_tokens(workload.input_tokens)} in, {_tokens(workload.output_tokens)} out",
+            "tokens": _tokens(workload),
             "floor": f"{workload.floor_rps:g}" if workload.floor_rps is not None else "-",
             "priority": f"{workload.priority:g}",
             "slo": _slo(workload),
@@ -127,8 +130,13 @@ def asked_rows(instance: Instance) -> list[Row]:
     ]
 
 
-def _tokens(mean: float | None) -> str:
-    return f"{mean:,.0f}" if mean is not None else "?"
+def _tokens(workload: WorkloadClass) -> str:
+    told = [
+        f"{mean:,.0f} {way}"
+        for mean, way in ((workload.input_tokens, "in"), (workload.output_tokens, "out"))
+        if mean is not None
+    ]
+    return ", ".join(told) or "not stated"
 
 
 def _slo(workload: WorkloadClass) -> str:
@@ -153,6 +161,9 @@ def how_measured(told: Told) -> list[str]:
     ]
     if not rows:
         return lines
+    model = _model(told.read.path)
+    kind = "the kind of GPU is not recorded" if model else "Which model ran, and on what kind of GPU, is not recorded"
+    lines.append(f"Model: {model}; {kind}." if model else f"{kind}.")
     windows = [row.window_s for row in rows if row.window_s is not None] or [instance.measure.window_s]
     parts = [f"{_span(windows)} s of load after {instance.measure.warmup_s:g} s of warm-up"]
     requests = [row.requests for row in rows if row.requests is not None]
@@ -168,6 +179,15 @@ def how_measured(told: Told) -> list[str]:
     return [*lines, f"{len(rows)} looks that succeeded, each {', '.join(parts)}; measured {when}."]
 
 
+def _model(folder: Path) -> str:
+    """The model that the serve.toml of a live run names; "" where there is none to read."""
+    try:
+        tables = tomllib.loads((folder / SERVE).read_text(encoding="utf-8"))
+        return str(tables["serve"]["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
 def _span(values: Sequence[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:,g}" if low == high else f"{low:,g} to {high:,g}"
@@ -178,6 +198,7 @@ def settling(account: Account, instance: Instance) -> Row | None:
     if not account.certificate.blocking:
         return None
     told: Row = {"ended": account.ended, "next": None, "cells": "", "open": [], "could": account.could_settle}
+    told["failed"] = _failed(account)
     if account.next is not None:
         asked = account.next
         told["next"] = {
@@ -204,6 +225,15 @@ def settling(account: Account, instance: Instance) -> Row | None:
         if cell.can_change
     ]
     return told
+
+
+def _failed(account: Account) -> Row | None:
+    """The failed cells that stay possible, and the verdict if they ran at their best, or were excluded; None without such cells."""
+    if account.without_failed is None or account.failed_at_best is None:
+        return None
+    cells, many = listed([str(key) for key in account.failed], 6), len(account.failed) > 1
+    best, without = _outcome(account.failed_at_best), _outcome(account.without_failed)
+    return {"cells": cells, "many": many, "best": best, "without": without}
 
 
 def _capacity(capacity: Interval) -> str:
