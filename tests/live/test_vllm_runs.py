@@ -50,7 +50,7 @@ def instance(tmp_path: Path, serve_toml: Callable[[Path, str], Path]) -> Callabl
         (folder / "classes.csv").write_text(CLASSES.format(chat=chat, code=code))
         cells = [f"{name},{tp},r{rate},rate,{rate},{tp}" for name in ("chat", "code") for tp in tps for rate in rates]
         (folder / "cells.csv").write_text("\n".join(["class,tp,load,load_kind,offered,gpus", *cells]) + "\n")
-        load = f'[load]\ncommand = ["{aiperf_command()[0]}"]\nrequest_timeout_s = 20\ntoken_ids = [100, 1024]\n'
+        load = f'[load]\ncommand = ["{aiperf_command()[0]}"]\nrequest_timeout_s = 20\nfresh_warmup_s = 3\ntoken_ids = [100, 1024]\n'
         traces = [f'[load.class.{name}]\ntrace = "{TRACES / name}.csv"\n' for name in ("chat", "code")]
         serve_toml(folder, load + "".join(traces))
         return folder
