@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 class Certificate:
     """A verdict with all that it states; `lower` and `conservative` are guaranteed, `upper` and `optimistic` are hoped for.
 
-    `blocking` is the stage that keeps an undecided verdict open ("" otherwise), `settling` the cells whose measurement would
+    `blocking` is the stage that keeps an undecided verdict open ("" otherwise), `settling` the cells whose measurement could
     settle it, `reason` why a bound is missing when the solver could not prove one. `open_classes` are servable under θ+ but
     have no committable cell.
     """

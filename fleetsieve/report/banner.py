@@ -150,7 +150,7 @@ def facts(told: Told) -> list[tuple[str, str, str]]:
     instance, plan = c.envelope.instance, c.conservative
     total = plan.problem.total_demand_rps
     counted = any(demand.in_minimum and demand.demand_rps > 0.0 for demand in plan.problem.classes)
-    left_out = " that a cell can serve" if c.unservable else ""
+    left_out = " of those that a cell can serve" if c.unservable else ""
     if plan.replica_counts:
         least = share(plan.min_fulfilment) if counted else "-"
         served = [

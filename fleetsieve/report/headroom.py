@@ -147,12 +147,21 @@ def to_serve_all(certificate: Certificate) -> list[str]:
     told = []
     if enough is not None:
         no_fewer = ", and no fewer can" if least == enough else ""
-        told.append(f"{enough} GPUs meet {what} with the cells measured so far{no_fewer}.")
+        on = _on_pools(c.envelope.conservative)
+        told.append(f"{enough} GPUs{on} meet {what} with the cells measured so far{no_fewer}.")
     elif least is not None:
         told.append(f"How many GPUs meet {what} cannot be told yet from the cells measured so far.")
     if least is not None and least != enough:
         told.append(f"At least {least} GPUs are needed for that whatever else is measured.")
     return told
+
+
+def _on_pools(problem: FleetProblem) -> str:
+    """Where the fewest GPUs stand, in a fleet of several pools."""
+    if len(problem.pools) == 1:
+        return ""
+    need = optimise_fewest_gpus(problem)
+    return f" ({', '.join(f'{count} on {pool}' for pool, count in need.gpus.items() if count)})"
 
 
 def _on_whole_fleets(envelope: Envelope, gpus: int | None) -> int | None:

@@ -15,6 +15,9 @@ RULE = (
 )
 """The rule, said once on the page."""
 
+PER_CENT = "\u00a0%"
+"""A line never breaks before it."""
+
 NOTHING = 1e-6
 """Solvers round outwards by less than this: nothing that a person could act on."""
 
@@ -32,18 +35,18 @@ def share(value: float, *, lower: bool = True) -> str:
     """A fraction as per cent, rounded down (`lower`) or up.
 
     >>> share(0.94118), share(1.0), share(0.7058, lower=False)
-    ('94.1 %', '100 %', '70.6 %')
+    ('94.1\xa0%', '100\xa0%', '70.6\xa0%')
     """
-    return f"{_short(lower_text(100.0 * value, 1) if lower else _upper(100.0 * value, 1))} %"
+    return f"{_short(lower_text(100.0 * value, 1) if lower else _upper(100.0 * value, 1))}{PER_CENT}"
 
 
 def points(value: float, *, lower: bool = False) -> str:
     """A difference of two shares in points of a per cent, rounded up unless `lower`.
 
     >>> points(0.3526)
-    '35.3 points'
+    '35.3\xa0points'
     """
-    return share(value, lower=lower).replace(" %", " points")
+    return share(value, lower=lower).replace(PER_CENT, "\u00a0points")
 
 
 def gap_part(value: float | None) -> str:

@@ -158,5 +158,5 @@ def test_a_verdict_that_waits_for_failed_cells_says_so_and_what_to_do(failing):
 
 
 def test_guaranteed_figures_go_down_and_the_gap_goes_up():
-    assert (rate(9.6449), share(0.70588), share(0.70588, lower=False)) == ("9.644", "70.5 %", "70.6 %")
-    assert (gap_part(0.0301), gap_part(1e-7), points(0.2941)) == ("0.031", "0", "29.5 points")
+    assert (rate(9.6449), share(0.70588), share(0.70588, lower=False)) == ("9.644", "70.5\u00a0%", "70.6\u00a0%")
+    assert (gap_part(0.0301), gap_part(1e-7), points(0.2941)) == ("0.031", "0", "29.5\u00a0points")
