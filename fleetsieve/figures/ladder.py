@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetsieve.account.cells import limit_name
@@ -17,13 +17,16 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 ROOM, HEADROOM = 1.6, 2.2
 """How far a logarithmic axis goes beyond what it shows, as a factor; above, where cells stand at the top, the second."""
 
-TOP = 8
-"""Pixels between the upper edge of a panel and the symbols of cells that nothing bounds; below, of those that are closed."""
+EDGE = 0.035
+"""How far from the edge of a panel, as a share of it, cells stand that nothing bounds (above) or that are closed (below)."""
 
 FEW_TICKS, MANY_TICKS = 3, 9
 
-DRAWN = ("tp", "cell", "label", "beside", "drawn", "planned", "state", "sign", "told")
-"""What of a row the chart needs beside its ends."""
+TOLD = ("cell", "label", "beside", "state", "told")
+"""What of a row stands beside each of its marks."""
+
+SYMBOL = ("fill", "stroke", "shape")
+"""How a symbol differs from the others; these fields hold the looks themselves."""
 
 
 def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Palette = LIGHT) -> Chart:
@@ -38,7 +41,7 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     rows = ladder_rows(certificate, class_name, quantity)
     limit = None if quantity == CAPACITY else workload.slo.limit_s(quantity)
     low, high = _domain(rows, limit)
-    degrees = list(dict.fromkeys(row["tp"] for row in rows))
+    shapes = shapes_of(certificate)
     labels = labels_in_order(certificate, class_name)
     unit = "requests/s of one replica" if quantity == CAPACITY else f"{limit_name(quantity)}, s"
     own = palette.of_class([c.name for c in certificate.envelope.instance.classes].index(class_name))
@@ -59,84 +62,93 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     def at(field: str) -> Any:
         return alt.Y(f"{field}:Q", scale=log, axis=axis)
 
+    rules, symbols = _rules(rows, low, high), _symbols(rows, low, high, own, palette)
+    for symbol in symbols:
+        symbol["shape"] = shapes[symbol["tp"]]
+    ruled = base.encode(y=at("from"), y2="to:Q", opacity=alt.Opacity("opacity:Q", scale=None))
+    drawn = base.encode(y=at("y"))
+    ring = drawn.transform_filter("datum.planned")
     layers = [
-        _legend(base, degrees, own),
-        *_open_layers(base, at, own, palette),
-        *_known_layers(base, at, own, palette),
+        _legend(base, [row["tp"] for row in rows], shapes, palette),
+        ruled.transform_filter("!datum.known").mark_rule(color=own, strokeWidth=1.2, strokeDash=[2, 2]),
+        ruled.transform_filter("datum.known").mark_rule(color=own, strokeWidth=2.5),
+        drawn.mark_point(filled=True, strokeWidth=1.5, opacity=1, size=45).encode(
+            **{channel: getattr(alt, channel.capitalize())(f"{channel}:N", scale=None) for channel in SYMBOL}
+        ),
+        drawn.transform_filter("datum.sign")
+        .mark_text(fontSize=11, fontWeight=700, dy=alt.ExprRef("datum.dy"))
+        .encode(text="sign:N", color=alt.Color("ink:N", scale=None)),
+        ring.mark_point(size=200, strokeWidth=2, shape="circle", filled=False, color=palette.ink),
     ]
+    for layer in layers[1:3]:
+        layer.data = values(rules)
     if limit is not None:
         line = alt.Chart(values([{"limit": limit, "told": f"{limit:g} s"}])).encode(
             y=at("limit"), tooltip=tips(told="SLO")
         )
         layers.insert(0, line.mark_rule(color=palette.bad, strokeWidth=1.5))
-    return alt.layer(*layers, data=values([_shown(row, degrees, low, high) for row in rows]))
+    return alt.layer(*layers, data=values(symbols))
 
 
-def _shown(row: Row, degrees: Sequence[str], low: float, high: float) -> Row:
-    """The row of a chart: its interval ends at the edges of the panel where it is open; an end that is not there has no field."""
-    ends = {end: row[end] for end in ("lo", "hi") if row[end] is not None}
-    shape = SHAPES[degrees.index(row["tp"]) % len(SHAPES)]
-    kept = {field: row[field] for field in DRAWN}
-    return {**kept, **ends, "from": row["lo"] or low, "to": row["hi"] or high, "shape": shape}
+def shapes_of(certificate: Certificate) -> dict[str, str]:
+    """The shape of each TP degree, the same for every class."""
+    degrees = sorted({cell.key.tp for cell in certificate.envelope.instance.cells})
+    return {f"TP{tp}": SHAPES[place % len(SHAPES)] for place, tp in enumerate(degrees)}
 
 
-def _legend(base: Chart, degrees: Sequence[str], colour: str) -> Chart:
+def _legend(base: Chart, degrees: Sequence[str], shapes: Mapping[str, str], palette: Palette) -> Chart:
     """The legend of shapes, on points that nobody sees."""
     alt = altair()
-    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(degrees))]
-    shape = alt.Shape("tp:N", sort=degrees, title=None, scale=alt.Scale(domain=degrees, range=shapes))
-    unseen = base.mark_point(filled=True, color=colour, opacity=0, size=60)
+    there = list(dict.fromkeys(degrees))
+    scale = alt.Scale(domain=there, range=[shapes[tp] for tp in there])
+    unseen = base.mark_point(filled=True, color=palette.soft, opacity=0, size=60)
+    shape = alt.Shape("tp:N", sort=there, title=None, scale=scale)
     return unseen.encode(shape=shape, y=alt.value(0), tooltip=alt.value(None))
 
 
-def _open_layers(base: Chart, at: Callable[[str], Any], colour: str, palette: Palette) -> list[Chart]:
-    """Cells that were not measured: hollow symbols at their bounds; at the top where there are none, at the bottom if closed."""
-    alt = altair()
-    dotted = {"color": colour, "strokeWidth": 1.2, "strokeDash": [2, 2]}
-    bound, unknown, closed = (
-        base.transform_filter(f"datum.drawn == '{drawn}'") for drawn in ("bound", "unknown", "closed")
-    )
-    below, above = bound.transform_filter("isValid(datum.lo)"), bound.transform_filter("isValid(datum.hi)")
-    bare = below.transform_filter("!isValid(datum.hi)")
-    height, floor = (alt.value(alt.ExprRef(f"height - {pixels}")) for pixels in (0, TOP))
-    top = alt.value(TOP)
+def _rules(rows: Sequence[Row], low: float, high: float) -> list[Row]:
+    """The upright lines: intervals of what was measured, and what is left open of what was not, to the edges of the panel."""
+    opacity = {"value": 1.0, "bound": 0.7, "unknown": 0.35}
     return [
-        unknown.mark_rule(**dotted, opacity=0.35).encode(y=alt.value(TOP + 16), y2=height),
-        bound.mark_rule(**dotted, opacity=0.7).encode(y=at("from"), y2="to:Q"),
-        _hollow(unknown, colour, palette).encode(y=top),
-        _sign(unknown, palette.soft, 11).encode(y=top),
-        _hollow(closed, palette.soft, palette).encode(y=floor),
-        _sign(closed, palette.soft, -11).encode(y=floor),
-        _hollow(below, colour, palette).encode(y=at("lo")),
-        _hollow(above, colour, palette).encode(y=at("hi")),
-        _sign(above, palette.soft, -11).encode(y=at("hi")),
-        _sign(bare, palette.soft, 12).encode(y=at("lo")),
+        {
+            **{field: row[field] for field in TOLD},
+            "known": row["drawn"] == "value",
+            "opacity": opacity[row["drawn"]],
+            "from": row["lo"] or low,
+            "to": high * (low / high) ** (3.0 * EDGE) if row["drawn"] == "unknown" else row["hi"] or high,
+        }
+        for row in rows
+        if row["drawn"] in opacity and not (row["drawn"] == "value" and row["lo"] == row["hi"])
     ]
 
 
-def _known_layers(base: Chart, at: Callable[[str], Any], colour: str, palette: Palette) -> list[Chart]:
-    """Measured cells: filled symbols with their intervals, signs, and a ring around those in the plan."""
-    alt = altair()
-    known = base.transform_filter("datum.drawn == 'value'")
-    points = known.transform_filter("isValid(datum.hi)")
-    shape = alt.Shape("shape:N", scale=None)
-    ring = points.transform_filter("datum.planned").mark_point(size=200, strokeWidth=2, shape="circle", filled=False)
-    return [
-        known.mark_rule(color=colour, strokeWidth=2.5).encode(y=at("from"), y2="to:Q"),
-        points.mark_point(filled=True, color=colour, size=55, opacity=1).encode(y=at("hi"), shape=shape),
-        _sign(points, palette.bad, -11).encode(y=at("hi")),
-        ring.encode(y=at("hi"), color=alt.value(palette.ink)),
-    ]
-
-
-def _hollow(base: Chart, colour: str, palette: Palette) -> Chart:
-    mark = {"filled": True, "fill": palette.paper, "stroke": colour, "strokeWidth": 1.5, "size": 40, "opacity": 1}
-    return base.mark_point(**mark).encode(shape=altair().Shape("shape:N", scale=None))
-
-
-def _sign(base: Chart, colour: str, dy: int) -> Chart:
-    signed = base.transform_filter("datum.sign")
-    return signed.mark_text(color=colour, fontSize=11, fontWeight=700, dy=dy).encode(text="sign:N")
+def _symbols(rows: Sequence[Row], low: float, high: float, own: str, palette: Palette) -> list[Row]:
+    """The symbols: filled at what was measured, hollow at bounds; at an edge where nothing bounds a cell or no plan can use it."""
+    at_the_edge = {"unknown": high * (low / high) ** EDGE, "closed": low * (high / low) ** EDGE}
+    found: list[Row] = []
+    for row in rows:
+        kind = row["drawn"]
+        ends = [row[end] for end in ("lo", "hi") if row[end] is not None]
+        places = ends[-1:] if kind == "value" else ends if kind == "bound" else [at_the_edge[kind]]
+        # A value whose interval has no upper end is a bound as well: its symbol is hollow.
+        filled = kind == "value" and row["hi"] is not None
+        # A sign stands on the side of its symbol where no line is.
+        under = kind == "unknown" or (kind != "closed" and row["hi"] is None)
+        found.extend(
+            {
+                **{field: row[field] for field in TOLD},
+                "tp": row["tp"],
+                "y": place,
+                "fill": own if filled else palette.paper,
+                "stroke": palette.soft if kind == "closed" else own,
+                "sign": row["sign"] if place == places[-1] else "",
+                "dy": 11 if under else -11,
+                "ink": palette.bad if kind == "value" else palette.soft,
+                "planned": row["planned"] and filled,
+            }
+            for place in places
+        )
+    return found
 
 
 def _domain(rows: list[Row], limit: float | None) -> tuple[float, float]:
@@ -175,4 +187,4 @@ def tails(certificate: Certificate, palette: Palette = LIGHT, class_name: str | 
         for name in names
         for metric in limited_metrics(certificate, name)
     ]
-    return styled(alt.vconcat(*panels), palette)
+    return styled(alt.vconcat(*panels).resolve_scale(shape="independent"), palette)

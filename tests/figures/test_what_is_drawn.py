@@ -74,6 +74,28 @@ def test_a_cell_that_failed_for_good_is_not_drawn_as_possible(mixed):
     assert "it may be a flake" in flake["state"]
 
 
+def test_every_cell_has_a_symbol_within_its_panel(mixed, four_classes):
+    for c in (mixed, four_classes):
+        for name, quantity in panels(c):
+            document = drawn(ladder(c, name, quantity))
+            low, high = scales(document, "y")[0]["domain"]
+            symbols = document["data"]["values"]
+            assert all(low < symbol["y"] < high for symbol in symbols)
+            assert {symbol["cell"] for symbol in symbols} == {row["cell"] for row in ladder_rows(c, name, quantity)}
+            for symbol in symbols:
+                if symbol["stroke"] == LIGHT.soft:
+                    assert symbol["y"] < low * (high / low) ** 0.1
+            shapes = {(symbol["tp"], symbol["shape"]) for symbol in symbols}
+            assert len(shapes) == len({tp for tp, _ in shapes})
+
+
+def test_a_shape_is_the_same_degree_in_every_panel(four_classes):
+    found = [drawn(ladder(four_classes, name, quantity)) for name, quantity in panels(four_classes)]
+    shapes = {(symbol["tp"], symbol["shape"]) for document in found for symbol in document["data"]["values"]}
+    assert len(shapes) == 4
+    assert "height" not in json.dumps([document["layer"] for document in found])
+
+
 def test_what_nothing_bounds_is_drawn_as_unknown(mixed):
     rows = {row["cell"]: row for row in ladder_rows(mixed, "chat", "ttft")}
     assert (rows["chat TP8 r6"]["drawn"], rows["chat TP8 r6"]["sign"]) == ("unknown", "?")
