@@ -2,7 +2,7 @@
 
  - certified-infeasible: S+ > 0, proven: even the best realisation inside the bounds cannot meet every critical floor.
  - certified-feasible: S- = 0, every stage gap <= ε, and no class is open (the proof is in `gap`).
- - undecided: otherwise; it names what blocks it and the cells that would settle it.
+ - undecided: otherwise; it names what blocks it and the cells that could settle it.
 
 Certified-feasible means within ε of the best that this fleet can do, with every floor met. It does not mean that demand is met.
 The verdict is not monotone in the data: one more measurement may drop an assumption, or move a near-tie in fulfilment, and reopen

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from figures.reading_pages import Page
 from report.conftest import HOSTILE, KINDS
 
 from fleetsieve.files import read_instance
+from fleetsieve.report import report_html
+from fleetsieve.report.rounding import gap_part, share
+from fleetsieve.what_if import with_demands, with_floors
 
 
 def page_of(folder) -> tuple[str, Page]:
@@ -34,7 +38,7 @@ def test_the_verdict_and_its_sentence_lead(made, kind):
 def test_nothing_runs_but_the_two_scripts(made, kind):
     text, page = page_of(made[kind])
     assert page.scripts == [{}, {}]
-    assert page.blocks > (2 if kind == "infeasible" else 8)
+    assert page.blocks > 8
     assert page.dangers == []
     assert HOSTILE not in text
     (policy,) = [a["content"] for tag, a in page.elements if tag == "meta" and a.get("http-equiv")]
@@ -52,7 +56,7 @@ def test_hostile_text_is_shown_as_it_is(made):
 
 def test_failures_have_their_causes_and_what_follows(made):
     _, page = page_of(made["failed"])
-    told = page.text.split("Failures")[1].split("Reproduce")[0]
+    told = page.text.split("One row a cause")[1].split("Reproduce")[0]
     for cause in ("CUDA out of memory", "worker 3 died", "exit code 1", "no token", "429"):
         assert cause in told
     assert "closed, its server failed to start: no plan uses it" in told
@@ -110,3 +114,43 @@ def test_an_instance_has_a_page_too(cli, tmp_path):
 def test_a_place_that_cannot_be_written_is_told(cli, made):
     said = cli("report", made["finished"], "--no-sensitivity", "-o", "nowhere/report.html")
     assert (said.code, "cannot write nowhere/report.html" in said.err) == (1, True)
+
+
+def test_a_figure_reads_the_same_wherever_it_stands(made):
+    """The least fulfilment and the last gap: in the tiles, the sentence, the plan's table and the steps."""
+    _, page = page_of(made["undecided"])
+    stored = json.loads((made["undecided"] / "certificate.json").read_text())
+    plan = stored["conservative"]
+    worst = share(plan["min_fulfilment"])
+    top, _, below = page.text.partition("GPUs in use")
+    assert worst in top
+    assert worst in below.split("The plan")[0]
+    assert worst in below.split("The plan")[1].split("What is asked")[0]
+    last = json.loads((made["undecided"] / "steps.jsonl").read_text().splitlines()[-1])["gap"]
+    gaps = [gap_part(last[stage]) for stage in ("shortfall", "min_fulfilment", "goodput")]
+    assert " / ".join(gaps) in page.text
+    assert f"least fulfilment {gaps[1]}, goodput {gaps[2]} of the demand" in below
+
+
+def test_what_failed_and_what_stands_behind_the_figures_is_at_the_top(made):
+    top = page_of(made["failed"])[1].text.split("GPUs in use")[0]
+    assert "4 of 8 cells failed" in top
+    assert "taken as exact: without statistics, so without a confidence" in top
+    assert "Mend the cause and measure" in top
+
+
+def test_without_a_measurement_or_a_plan_nothing_empty_is_shown():
+    read = read_instance("sim-chat-code-16gpu")
+    instance = with_floors(with_demands(read.instance, {"chat": 60.0, "code": 60.0}), {"chat": 40.0, "code": 40.0})
+    text = Page(report_html(replace(read, instance=instance, measurements=()), "much", sensitivity=False)).text
+    assert "Nothing was measured: what is said follows from" in text
+    assert "The floors need at least 16 GPUs more" in text
+    shown = text.split("Words")[0]
+    for absent in (
+        "No look failed",
+        "What was measured",
+        "adds nothing",
+        "How far this plan carries",
+        "Each block is one replica",
+    ):
+        assert absent not in shown
