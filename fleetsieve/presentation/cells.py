@@ -106,7 +106,7 @@ def settling_lines(account: Account) -> list[str]:
     if account.settling:
         cells = listed([str(key) for key in account.settling], 5)
         what = "could settle it" if account.could_settle else "the first to measure"
-        cost = f"one look at each costs {account.settling_gpu_s:,.0f} GPU-seconds"
+        cost = f"one look at each costs {account.settling_gpu_s:,.0f} GPU-seconds in all"
         lines.append(f"{what}: {cells}; {cost}; if all are {_ends(account.at_best, account.at_worst)}")
     if account.without_failed is not None:
         cells = listed([str(key) for key in account.failed], 5)
