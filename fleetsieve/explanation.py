@@ -30,10 +30,18 @@ def explain(problem: FleetProblem) -> str:
 def why_infeasible(certificate: Certificate) -> str:
     """`explain` for a certified-infeasible verdict; "" for every other.
 
+    Where bounds take the place of measurements it says so: the GPUs are the fewest then, and who lacks what is that of one plan.
+
     Raises:
         SolverMissing, SolveFailed: as `explain`.
     """
-    return explain(certificate.envelope.optimistic) if certificate.verdict is Verdict.INFEASIBLE else ""
+    if certificate.verdict is not Verdict.INFEASIBLE:
+        return ""
+    told, sure = explain(certificate.envelope.optimistic), certificate.envelope.conservative
+    measured = {q.name: q.capacity_rps for q in sure.configurations}
+    if all(q.capacity_rps <= measured.get(q.name, 0.0) for q in certificate.envelope.optimistic.configurations):
+        return told
+    return f"{told} (by the bounds of what is not measured: measuring may show that more is missing)"
 
 
 def sentence(shortage: Shortage, *, several_pools: bool = False) -> str:
