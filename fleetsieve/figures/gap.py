@@ -50,9 +50,8 @@ def gap_chart(history: History, epsilon: float, start: Gap | None = None, palett
         STAGES["min_fulfilment"]: Stroke(palette.ink),
     }
     looks = {stage: look for stage, look in looks.items() if any(row["stage"] == stage for row in rows)}
-    rows.sort(
-        key=lambda row: list(looks).index(row["stage"])
-    )  # as the lines: the points of the last lie above the others
+    # In the order of the lines: the points of the last one lie above the others.
+    rows.sort(key=lambda row: list(looks).index(row["stage"]))
     top = max([row["gap"] or 0.0 for row in rows] + [2.0 * epsilon])
     ticks = [0.0, epsilon, *(tick for tick in TICKS if 1.5 * epsilon < tick <= top * 1.05)]
     axis = alt.Axis(title="gap (root scale)", values=ticks, format=".3~g")
