@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 
 
 def options() -> argparse.Namespace:
@@ -299,7 +299,10 @@ def main() -> None:
     opts = options()
     for own_session, wanted in ((False, opts.spawn_child), (True, opts.stray_child)):
         if wanted:
-            child = subprocess.Popen([sys.executable, "-S", "-c", CHILD], start_new_session=own_session)
+            words = [sys.executable, "-S", "-c", CHILD]
+            child = subprocess.Popen(words, start_new_session=own_session, stdout=subprocess.PIPE)
+            assert child.stdout is not None
+            child.stdout.readline()  # from here on it ignores SIGTERM
             print(f"child {child.pid}", flush=True)
     if opts.log_text:
         print(opts.log_text.replace("\\n", "\n"), flush=True)
