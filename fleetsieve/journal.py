@@ -1,8 +1,8 @@
 """A run on disk: an instance folder that grows row by row, and a log of one line a step.
 
 A killed run loses nothing that was measured. The order on disk is: the measured row, synced; then the step's line, synced. So a run
-that stops anywhere has at most one row without its line, and at most one torn last line or row, which is cut off when the run is
-opened again. The loop is deterministic: the line that is missing is written as it would have been.
+that stops anywhere has at most one row without its line, and at most one torn last line or row, which is cut off when the run goes
+on, once it is known that it can. The loop is deterministic: the line that is missing is written as it would have been.
 
     run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl,
                  records/ (the requests of looks that have any), replay.csv and replay-records/ (the hidden table of a replay),
@@ -21,6 +21,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -33,11 +34,14 @@ from fleetsieve.files import (
     RECORDS,
     measurement_header,
     measurement_row,
+    read_instance,
+    read_measurements,
     record_name,
     records_of,
     replace_bytes,
-    replace_file,
 )
+from fleetsieve.files.results import write_result
+from fleetsieve.files.torn import whole_rows, whole_until
 from fleetsieve.instance import Measurement
 
 STATED = ("instance.toml", "classes.csv", "cells.csv")
@@ -210,7 +214,7 @@ class Journal:
     """An open run folder; only one process can hold it."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the run at `folder`, cutting off what a kill left torn.
+        """Open the run at `folder`; what a kill left torn is passed over, and nothing is changed before `mend`.
 
         Raises:
             UsageError: when the folder is no run, or another process holds it.
@@ -229,12 +233,10 @@ class Journal:
         try:
             _lock(self._steps, folder)
             # Only under the lock: what looks torn may be a row that the holder is writing.
-            _cut_torn(folder / STEPS)
-            _cut_torn(folder / MEASURED)
-            self._steps.seek(0)
-            self._rows.seek(0)
-            self._next_line = 1 + sum(len(_LINE_BREAK.findall(text)) for text in self._rows)
-            self.lines: list[Line] = [_line(text) for text in self._steps]
+            self._whole = {name: _whole(folder / name) for name in (STEPS, MEASURED)}
+            self._next_line = 1 + len(_LINE_BREAK.findall(self._whole[MEASURED].decode("utf-8")))
+            logged = self._whole[STEPS].decode("utf-8").split("\n")[:-1]
+            self.lines: list[Line] = [_line(text) for text in logged]
         except OSError as fault:
             self.close()
             raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
@@ -263,25 +265,74 @@ class Journal:
         digest = files.get(PRIOR) if isinstance(files, dict) else None
         return digest if isinstance(digest, str) else None
 
+    def mend(self) -> None:
+        """Cut off what a kill left torn. A row that the log has and the table lost is revealed again, where the run is a replay.
+
+        To be called before the first row or step is added. Nothing is changed before all of it is known to fit.
+
+        Raises:
+            UsageError: when rows are lost for good, or what is there was edited; every file is as it was.
+            FleetSieveError: when a file cannot be written.
+        """
+        rows = whole_rows(self._whole[MEASURED])
+        done, lost = len(self.lines) - 1, len(self.lines) - 1 - len(rows)
+        torn = [name for name, whole in self._whole.items() if (self.folder / name).stat().st_size > len(whole)]
+        if not torn and lost <= 0:
+            return
+        again = self._revealed_again() if lost == 1 else None
+        if lost > 0 and again is None:
+            raise UsageError(
+                f"{self.folder}: the log has {done} steps, but only {len(rows)} rows are measured",
+                f"put {self.folder / MEASURED} back as it was (nothing was changed now), or start a new run",
+            )
+        self._refuse_edited_files()
+        for number, ((at, text), line) in enumerate(zip(rows, self.lines[1:], strict=False), start=1):
+            if line.get("row_sha256") not in (None, hashlib.sha256(text).hexdigest()):
+                raise self._edited(f"{self.folder / MEASURED}:{at}: the row of step {number}", "it was measured")
+        try:
+            for name in torn:
+                os.truncate(self.folder / name, len(self._whole[name]))
+        except OSError as fault:
+            raise FleetSieveError(f"cannot write {self.folder}: {fault.strerror or fault}") from fault
+        if again is not None:
+            self.add_row(again)
+
+    def _revealed_again(self) -> Measurement | None:
+        """The row of the log's last step, from the hidden table of a replay; None where it is not there, byte by byte."""
+        if not (self.folder / HIDDEN).is_file():
+            return None
+        try:
+            with tempfile.TemporaryDirectory() as beside:  # the instance alone, for the run's own table is torn
+                for name in STATED:
+                    shutil.copyfile(self.folder / name, Path(beside) / name)
+                instance = read_instance(beside).instance
+            table = read_measurements(self.folder / HIDDEN, instance)
+        except (FleetSieveError, OSError):
+            return None
+        return next((row for row in table if row_digest(row) == self.lines[-1].get("row_sha256")), None)
+
+    def _edited(self, what: str, since: str) -> UsageError:
+        hint = f"put it back as it was, or start a new run from what is there: fleetsieve run {self.folder} --replay --out NEW"
+        return UsageError(f"{what} was edited after {since}", hint)
+
+    def _refuse_edited_files(self) -> None:
+        files = self.start.get("files")
+        stated = files if isinstance(files, dict) else {}
+        for name, digest in _digests(self.folder, stated).items():
+            if digest != stated[name]:
+                raise self._edited(f"{self.folder / name}", "the run was started")
+
     def refuse_edited(self, measured: Sequence[Measurement]) -> None:
         """Refuse a run whose files are not those of its log any more; `measured` are the rows of its measurements.csv.
 
         Raises:
             UsageError: when a file of the first line, or the row of a step, was edited; it is named.
         """
-        files = self.start.get("files")
-        stated = files if isinstance(files, dict) else {}
-        hint = f"put it back as it was, or start a new run from what is there: fleetsieve run {self.folder} --replay --out NEW"
-        for name, digest in _digests(self.folder, stated).items():
-            if digest != stated[name]:
-                raise UsageError(f"{self.folder / name} was edited after the run was started", hint)
+        self._refuse_edited_files()
         for number, (row, line) in enumerate(zip(measured, self.lines[1:], strict=False), start=1):
             if line.get("row_sha256", row_digest(row)) != row_digest(row):
-                raise UsageError(
-                    f"{self.folder / MEASURED}:{row.line}: the row of step {number} ({row.key}, seed {row.seed}) was edited "
-                    "after it was measured",
-                    hint,
-                )
+                what = f"{self.folder / MEASURED}:{row.line}: the row of step {number} ({row.key}, seed {row.seed})"
+                raise self._edited(what, "it was measured")
 
     def add_row(self, row: Measurement) -> Measurement:
         """Store one measured row; it is on disk when this returns. Gives the row as it will be read back: with its line."""
@@ -332,27 +383,20 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write a JSON document, whole or not at all; keys stay in their order.
 
     Raises:
+        UsageError: when an instance is read from that file.
         FleetSieveError: when the file cannot be written.
     """
-    try:
-        replace_file(path, json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
+    write_result(path, json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
 
 
 def _open(path: Path) -> TextIO:
     return path.open("a+", encoding="utf-8", newline="")
 
 
-def _cut_torn(path: Path) -> None:
-    """Cut off a last line (or quoted row of several lines) that is torn."""
-    with path.open("r+b") as file:
-        content = file.read()
-        end = content.rfind(b"\n") + 1
-        while path.suffix == ".csv" and content.count(b'"', 0, end) % 2:
-            end = content.rfind(b"\n", 0, end - 1) + 1
-        if end < len(content):
-            file.truncate(end)
+def _whole(path: Path) -> bytes:
+    """The lines (of a table the rows, which may have several) that are whole."""
+    content = path.read_bytes()
+    return content[: whole_until(content, quoted=path.suffix == ".csv")]
 
 
 def _line(text: str) -> Line:

@@ -59,6 +59,7 @@ def command(
     """
     from fleetsieve.decision_rules import RULES
     from fleetsieve.files import read_instance
+    from fleetsieve.files.results import check_result, write_result
     from fleetsieve.policies import POLICIES
     from fleetsieve.presentation.comparison import show_comparison
     from fleetsieve.presentation.comparison_plot import check_plot, regret_plot, write_plot
@@ -71,6 +72,9 @@ def command(
     chosen = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
     if plot is not None:
         check_plot(plot)
+    for path in (table, plot):
+        if path is not None:
+            check_result(path)
     cases = []
     for folder in folders:
         read = read_instance(folder)
@@ -91,7 +95,7 @@ def command(
         raise
     ruled = [[judged(case, rule) for rule in RULES.values()] for case in cases]
     if table is not None:
-        _write(table, csv_text(found))
+        write_result(table, csv_text(found))
     if plot is not None:
         write_plot(regret_plot(found), plot)
     if as_json:
@@ -120,12 +124,3 @@ def _store(out: Path | None, resume: bool) -> Store:
     except OSError as fault:
         raise FleetSieveError(f"cannot make {out}: {fault.strerror or fault}") from fault
     return Store(out / RESULTS)
-
-
-def _write(path: Path, text: str) -> None:
-    from fleetsieve.files import replace_file
-
-    try:
-        replace_file(path, text)
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault

@@ -8,7 +8,6 @@ import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
-from fleetsieve.errors import FleetSieveError
 
 
 @click.command("report")
@@ -23,7 +22,8 @@ def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> 
 
     The page is one file that needs no network: it opens from a disk, on a phone, light or dark, and prints.
     """
-    from fleetsieve.files import read_instance, replace_file
+    from fleetsieve.files import read_instance
+    from fleetsieve.files.results import check_result, write_result
     from fleetsieve.journal import STEPS
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, say, tell_suspicions
@@ -32,12 +32,10 @@ def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> 
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     path = out if out is not None else (read.path if (read.path / STEPS).is_file() else Path()) / "report.html"
+    check_result(path)
     with working("writing the report"):
         page = report_html(read, folder, sensitivity=sensitivity)
-    try:
-        replace_file(path, page)
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
+    write_result(path, page)
     if as_json:
         emit({"report": str(path), "bytes": len(page.encode())})
     else:

@@ -10,7 +10,7 @@ import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
-from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.errors import UsageError
 
 if TYPE_CHECKING:
     from fleetsieve.sensitivity import Axis
@@ -63,6 +63,7 @@ def command(
     says so.
     """
     from fleetsieve.files import read_instance
+    from fleetsieve.files.results import check_result, write_result
     from fleetsieve.presentation.progress import progress, working
     from fleetsieve.presentation.sensitivity import show_map, show_study
     from fleetsieve.presentation.terminal import results, tell_suspicions
@@ -76,6 +77,8 @@ def command(
         from fleetsieve.figures import check_path
 
         check_path(plot, "--plot")
+    if table is not None:
+        check_result(table)
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     instance = read.instance
@@ -91,7 +94,7 @@ def command(
             mapped = study_two(instance, read.measurements, axes[0], axes[1], given, advance)
         document, text = map_document(mapped), map_csv(mapped)
     if table is not None:
-        _write(table, text)
+        write_result(table, text)
     if plot is not None:
         from fleetsieve.figures import write_figure
         from fleetsieve.presentation.sensitivity_plot import map_plot, study_plot
@@ -155,12 +158,3 @@ def _range(flag: str, text: str, example: str) -> tuple[float, float]:
         return float(low), float(high) if colon else float("")
     except ValueError:
         raise UsageError(f"{flag} {text!r} is not LO:HI", f"for example {example}") from None
-
-
-def _write(path: Path, text: str) -> None:
-    from fleetsieve.files import replace_file
-
-    try:
-        replace_file(path, text)
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.errors import UsageError
 from fleetsieve.figures.drawing import Chart, altair
 from fleetsieve.figures.html import page
-from fleetsieve.files import replace_file
-from fleetsieve.files.replacing import replace_bytes
+from fleetsieve.files.results import check_result, write_result
 
 FORMATS = (".html", ".png", ".svg")
 
@@ -17,11 +16,12 @@ def check_path(path: Path, flag: str) -> None:
     """Refuse a figure that could not be made, before the work.
 
     Raises:
-        UsageError: when the suffix is none of FORMATS.
+        UsageError: when the suffix is none of FORMATS, or an instance is read from that file.
         SolverMissing: when the plotting library is not installed.
     """
     if path.suffix not in FORMATS:
         raise UsageError(f"{flag} {path}: the suffix must be one of {', '.join(FORMATS)}")
+    check_result(path)
     altair()
 
 
@@ -34,12 +34,9 @@ def write_figure(chart: Chart, path: Path, title: str) -> None:
     altair()
     import vl_convert
 
-    try:
-        if path.suffix == ".html":
-            replace_file(path, page(chart, title))
-        elif path.suffix == ".svg":
-            replace_file(path, vl_convert.vegalite_to_svg(chart.to_dict()))
-        else:
-            replace_bytes(path, vl_convert.vegalite_to_png(chart.to_dict(), scale=2.0))
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
+    if path.suffix == ".html":
+        write_result(path, page(chart, title))
+    elif path.suffix == ".svg":
+        write_result(path, vl_convert.vegalite_to_svg(chart.to_dict()))
+    else:
+        write_result(path, vl_convert.vegalite_to_png(chart.to_dict(), scale=2.0))
