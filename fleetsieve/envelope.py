@@ -68,6 +68,11 @@ class ClassEnvelope:
         """Whether some cell that fits its pool may serve requests under the upper bounds."""
         return any(b.possible and self._serves(b, b.capacity_rps.hi) for b in self.bounds.values())
 
+    @property
+    def too_wide(self) -> bool:
+        """Whether it is for want of GPUs on a node, or in the pool, that no cell can serve it."""
+        return not self.servable and any(b.possible and b.capacity_rps.hi > 0.0 for b in self.bounds.values())
+
     @cached_property
     def committed_choice(self) -> bool:
         """Whether some measured cell can be committed and serves requests."""

@@ -37,11 +37,19 @@ def why_infeasible(certificate: Certificate) -> str:
     """
     if certificate.verdict is not Verdict.INFEASIBLE:
         return ""
-    told, sure = explain(certificate.envelope.optimistic), certificate.envelope.conservative
-    measured = {q.name: q.capacity_rps for q in sure.configurations}
-    if all(q.capacity_rps <= measured.get(q.name, 0.0) for q in certificate.envelope.optimistic.configurations):
-        return told
-    return f"{told} (by the bounds of what is not measured: measuring may show that more is missing)"
+    shortage, exact = shortage_of(certificate)
+    told = sentence(shortage, several_pools=len(certificate.envelope.optimistic.pools) > 1)
+    return told if exact else f"{told} (by the bounds of what is not measured: measuring may show that more is missing)"
+
+
+def shortage_of(certificate: Certificate) -> tuple[Shortage, bool]:
+    """What a fleet lacks at least, and whether that is exact: measured cells alone leave the same shortage.
+
+    Raises:
+        SolverMissing, SolveFailed: as `explain`.
+    """
+    least = optimise_shortage(certificate.envelope.optimistic)
+    return least, least == optimise_shortage(certificate.envelope.conservative)
 
 
 def sentence(shortage: Shortage, *, several_pools: bool = False) -> str:

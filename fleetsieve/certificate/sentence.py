@@ -45,11 +45,13 @@ def verdict_sentence(certificate: Certificate) -> str:
 
 
 def _unservable(c: Certificate) -> list[str]:
-    """The unservable classes, apart where the operator excluded every cell."""
+    """The unservable classes, apart where the operator excluded every cell, and where those that keep the SLO are too wide."""
     cells = c.envelope.instance.cells
     vetoed = [name for name in c.unservable if all(cell.excluded for cell in cells if cell.key.class_name == name)]
-    others = [name for name in c.unservable if name not in vetoed]
+    wide = [name for name in c.unservable if c.envelope.classes[name].too_wide]
+    others = [name for name in c.unservable if name not in vetoed and name not in wide]
     words = [f"every cell of {listed(vetoed)} is excluded;"] if vetoed else []
+    words += [f"no cell of {listed(wide)} that may keep the SLO fits the fleet's nodes and GPUs;"] if wide else []
     return words + ([f"{listed(others)} cannot be served by any cell within the SLO;"] if others else [])
 
 

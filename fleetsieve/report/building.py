@@ -13,7 +13,7 @@ from typing import Any
 
 from fleetsieve.account import Account, account
 from fleetsieve.allocation import Engine
-from fleetsieve.certificate import Certificate, Gap, certify, check
+from fleetsieve.certificate import Certificate, Gap, Verdict, certify, check
 from fleetsieve.certificate.document import versions
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolverMissing
@@ -161,7 +161,7 @@ def _room(told: Told) -> list[str]:
     c = told.certificate
     if not c.conservative.replica_counts:
         return to_serve_all(c)
-    fewer = with_fewer(told.read)
+    fewer = with_fewer(told.read) if c.verdict is not Verdict.INFEASIBLE else ""
     return [*room(c), *([fewer] if fewer else []), *to_serve_all(c)]
 
 

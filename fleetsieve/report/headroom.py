@@ -14,12 +14,13 @@ from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolveFailed
+from fleetsieve.explanation import shortage_of
 from fleetsieve.files import Folder
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import TAIL_METRICS, CellKey, Instance
 from fleetsieve.report.rounding import rate, share
 from fleetsieve.sensitivity import GpusAxis
-from fleetsieve.solving import Milp, optimise_fewest_gpus, optimise_shortage
+from fleetsieve.solving import Milp, optimise_fewest_gpus
 from fleetsieve.what_if import with_floors, with_gpus
 
 NARROW = 0.05
@@ -224,7 +225,7 @@ def why_short(certificate: Certificate) -> list[str]:
     if certificate.verdict is not Verdict.INFEASIBLE:
         return []
     try:
-        shortage = optimise_shortage(certificate.envelope.optimistic)
+        shortage, exact = shortage_of(certificate)
     except SolveFailed:
         return []
     fleet, told = certificate.envelope.instance.fleet, []
@@ -233,14 +234,12 @@ def why_short(certificate: Certificate) -> list[str]:
         told.append(f"{listed(shortage.unservable)} {have} no configuration that meets the SLO, on any number of GPUs.")
     for pool, count in shortage.gpus.items():
         where = f" on {pool}" if len(fleet.pools) > 1 else ""
-        told.append(
-            f"The floors need at least {count} GPU{'s' if count > 1 else ''} more{where}: {fleet.pool(pool).gpus + count} not "
-            f"{fleet.pool(pool).gpus}. Measuring may show that more are needed."
-        )
+        most = fleet.pool(pool).gpus
+        more = f"{'' if exact else ' at least'} {count} GPU{'s' if count > 1 else ''} more{where}: {most + count} not {most}."
+        told.append(f"The floors need{more}{'' if exact else ' Measuring may show that more are needed.'}")
     told += largest_floors(certificate) if not shortage.unservable else []
     if shortage.lacking_rps:
         lacks = [f"{name} {rate(value)}" for name, value in shortage.lacking_rps.items()]
-        told.append(
-            f"On today's GPUs, the plan that lacks least under the best of the bounds lacks {listed(lacks)} requests/s."
-        )
+        under = "" if exact else " under the best of the bounds"
+        told.append(f"On today's GPUs, the plan that lacks least{under} lacks {listed(lacks)} requests/s.")
     return told

@@ -116,6 +116,7 @@ def test_a_thousand_requests_per_second_with_a_floor_cannot_be_met(cli, name):
     assert (said.code, said.document["verdict"]) == (11, "certified-infeasible")
     needed, each = {"Chat": (608, 6.596), "Code": (360, 11.116)}[name]
     assert f"short by {needed - 16} GPUs" in said.document["explanation"]
+    assert "what is not measured" not in said.document["explanation"], "the cells that matter are all measured"
     assert f"{name} lacks {int((1000 - 4 * each) * 10) / 10} requests/s" in said.document["explanation"]
 
 
