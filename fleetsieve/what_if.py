@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fleetsieve.errors import UsageError
+from fleetsieve.files.toml_schema import MOST_GPUS
 from fleetsieve.instance import MOST_DEMAND_RPS, Instance, WorkloadClass
 
 
@@ -33,11 +34,13 @@ def with_gpus(instance: Instance, gpus: int) -> Instance:
     """The instance on a fleet of `gpus` >= 1 GPUs.
 
     Raises:
-        UsageError: when the fleet has several pools, or `gpus` is not at least 1.
+        UsageError: when the fleet has several pools, or `gpus` is not in 1 to `MOST_GPUS`, as in a file.
     """
     pools = instance.fleet.pools
     if gpus < 1:
         raise UsageError(f"the number of GPUs is {gpus}, not at least 1")
+    if gpus > MOST_GPUS:
+        raise UsageError(f"the number of GPUs is {gpus}, above {MOST_GPUS}")
     if len(pools) != 1:
         raise UsageError(
             f"only a fleet of one pool can be given a number of GPUs; {instance.name} has {', '.join(p.name for p in pools)}"

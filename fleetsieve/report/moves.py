@@ -9,6 +9,7 @@ from fleetsieve.allocation import TIE
 from fleetsieve.certificate import placement
 from fleetsieve.errors import SolveFailed
 from fleetsieve.files import Folder
+from fleetsieve.files.toml_schema import MOST_GPUS
 from fleetsieve.instance import TAIL_METRICS
 from fleetsieve.report.headroom import fewer_gpus
 from fleetsieve.report.rounding import points, rate
@@ -56,7 +57,7 @@ def _axes(read: Folder, planned: bool) -> Iterator[tuple[str, Axis, Callable[[St
         )
     if len(instance.fleet.pools) == 1:
         gpus, fewer = instance.fleet.gpus, fewer_gpus(instance)
-        axis_gpus = GpusAxis(fewer or gpus, gpus + MORE_GPUS)
+        axis_gpus = GpusAxis(fewer or gpus, min(gpus + MORE_GPUS, MOST_GPUS))
         yield "GPUs of the fleet", axis_gpus, _gpus_row if planned else _verdicts_row
 
 
@@ -141,13 +142,13 @@ def _gpus_row(found: Study) -> Row:
     if later:
         notes.append(f"{later[0].span.lo:g} GPUs: {_moved(now, later[0].decision)}")
     else:
-        notes.append(f"up to {today + MORE_GPUS} GPUs the plan stays as it is")
+        notes.append(f"up to {found.axis.hi:g} GPUs the plan stays as it is")
     full = [s for s in found.stretches if s.span.lo > today and _all_served(s.decision)]
     if full and not _all_served(now):
         notes.append(f"{full[0].span.lo:g} GPUs meet all demand")
     reach = answers(found)["plan_holds"]
     low = int(reach["from"]) if reach and reach["from"] is not None else int(found.axis.lo)
-    high = f"{reach['to']:g}" if reach and reach["to"] is not None else f"at least {today + MORE_GPUS}"
+    high = f"{reach['to']:g}" if reach and reach["to"] is not None else f"at least {found.axis.hi:g}"
     holds = f"{today} GPUs alone" if (f"{low}", high) == (f"{today}",) * 2 else f"{low} to {high} GPUs"
     return {"now": f"{today} GPUs", "holds": holds, "beyond": "; ".join(notes)}
 

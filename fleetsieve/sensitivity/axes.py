@@ -223,11 +223,14 @@ class GpusAxis:
         _range(self, at_least=1.0, positive=True)
         if self.lo != int(self.lo) or self.hi != int(self.hi):
             raise UsageError(f"the GPUs go from {self.lo:g} to {self.hi:g}, which are not whole numbers")
+        with_gpus(instance, int(self.hi))
         return with_gpus(instance, int(self.lo))
 
     def at(self, envelope: Envelope, value: float) -> Envelope:
         """The envelope on a fleet of `value` GPUs."""
-        instance = with_gpus(envelope.instance, int(value))
+        fleet = envelope.instance.fleet
+        # One GPU more than the largest fleet that may be asked for can still be decided.
+        instance = replace(envelope.instance, fleet=replace(fleet, pools=(replace(fleet.pools[0], gpus=int(value)),)))
         pools = {pool.name: pool for pool in instance.fleet.pools}
         renewed = {name: replace(own, view=replace(own.view, pools=pools)) for name, own in envelope.classes.items()}
         return _with_classes(envelope, instance, renewed)

@@ -2,7 +2,7 @@
 
 Exactness, axis by axis:
  - an SLO threshold: cells pass or fail at the ends of their intervals, and nothing else happens between;
- - GPUs: every whole number is decided;
+ - GPUs: every whole number is decided, up to the one from which on all decide alike (`gpus`);
  - ε: see `epsilon`;
  - demand: see `demand`; what is not exact there says so.
 Of two axes the first that has finitely many values cuts strips, in each of which the other one is studied as above. Two axes that
@@ -22,6 +22,7 @@ from fleetsieve.sensitivity.deciding import Decider, Decision
 from fleetsieve.sensitivity.demand import demand_breaks
 from fleetsieve.sensitivity.epsilon import epsilon_breaks
 from fleetsieve.sensitivity.given import GivenPlan
+from fleetsieve.sensitivity.gpus import gpus_spans
 from fleetsieve.sensitivity.stretches import (
     Span,
     Stretch,
@@ -151,6 +152,8 @@ def stretches_of(axis: Axis, base: Envelope, decider: Decider) -> list[Stretch]:
     def decide(value: float) -> Decision:
         return decider(axis.at(base, value))
 
+    if isinstance(axis, GpusAxis):
+        return by_spans(gpus_spans(int(axis.lo), int(axis.hi), axis.at(base, axis.hi), decider.given), decide)
     spans = _spans(axis, base)
     if spans is not None:
         return by_spans(spans, decide)

@@ -33,7 +33,14 @@ def test_no_demand_is_met_in_full(cli, folder):
 def test_gpus(cli, folder):
     assert solved(cli, folder, "--gpus", 10)["conservative"]["min_fulfilment"] == 1.0
     assert solved(cli, folder, "--gpus", 1)["conservative"]["gpus_used"] == 0
-    assert solved(cli, folder, "--gpus", 10**12)["conservative"]["gpus_used"] == 10
+    assert solved(cli, folder, "--gpus", 100_000)["conservative"]["gpus_used"] == 10
+
+
+def test_a_fleet_too_small_for_every_cell_is_told_so(cli, folder):
+    document = solved(cli, folder, "--gpus", 1)
+    assert document["unservable"] == ["chat", "code"]
+    assert "no cell of chat and code that may keep the SLO fits the fleet's nodes and GPUs" in document["explanation"]
+    assert "cannot be served by any cell within the SLO" not in document["explanation"]
 
 
 def test_only_tp_is_repeatable(cli, folder):
@@ -90,6 +97,8 @@ def test_a_certificate_never_speaks_of_a_variation(cli, folder, tmp_path, option
         (["--gpus", "0"], "0"),
         (["--gpus", "-3"], "-3"),
         (["--gpus", "1.5"], "1.5"),
+        (["--gpus", "100001"], "above 100000"),
+        (["--gpus", "99999999999999999999"], "above 100000"),
         (["--only-tp", "3"], "3"),
         (["--only-tp", "x"], "x"),
         (["--eta", "1"], "1"),

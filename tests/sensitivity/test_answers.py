@@ -14,9 +14,10 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Fleet, Pool
-from fleetsieve.sensitivity import DemandAxis, EpsilonAxis, GivenPlan, GpusAxis, SloAxis, study, study_two
+from fleetsieve.sensitivity import BROKEN, DemandAxis, EpsilonAxis, GivenPlan, GpusAxis, SloAxis, study, study_two
 from fleetsieve.sensitivity import demand as demand_axis
 from fleetsieve.sensitivity.answers import answers
+from fleetsieve.sensitivity.gpus import gpus_enough
 from fleetsieve.solving import Milp
 
 
@@ -158,3 +159,26 @@ def test_a_given_plan_is_never_better_than_the_best():
                 assert one.plan.min_fulfilment <= other.lower.best_min_fulfilment + 1e-9
                 compared += 1
     assert compared >= 3
+
+
+def test_beyond_the_gpus_that_are_enough_nothing_changes_and_nothing_is_solved():
+    ends = 0
+    for seed in small_seeds(4):
+        instance, rows = drawn(seed)
+        enough = gpus_enough(GpusAxis(1, 100_000).at(Envelope.of(instance, rows), 100_000))
+        wide = study(instance, rows, GpusAxis(1, 100_000))
+        assert wide.stretches[-1].span.hi == 100_000
+        for gpus in (*range(1, enough, 5), enough - 1, enough, enough + 1, 2 * enough, 10 * enough, 100_000):
+            assert solved(instance, rows, wide.axis, gpus) == told(wide, gpus)
+        ends += wide.stretches[-1].span.lo == enough
+    assert ends >= 1  # the number is the least that can be told so
+
+
+def test_a_given_plan_that_needs_more_gpus_than_any_best_one_is_held_against_them():
+    read = read_instance("sim-chat-code-16gpu")
+    plan = GivenPlan({CellKey("chat", 4, "r8"): 50, CellKey("code", 4, "r8"): 50})
+    found = study(read.instance, read.measurements, GpusAxis(390, 100_000), plan)
+    assert [(s.span.lo, s.span.hi, s.decision.verdict == BROKEN) for s in found.stretches] == [
+        (390, 399, True),
+        (400, 100_000, False),
+    ]

@@ -181,6 +181,8 @@ def test_a_map_is_labelled_by_allocation(cli):
         (["--slo", "chat.e2e_p99_s=2:1"], "is no range"),
         (["--slo", "chat.min_success=0.5:1.5"], "no fraction in [0, 1]"),
         (["--gpus", "1.5:3"], "not whole numbers"),
+        (["--gpus", "1:100001"], "above 100000"),
+        (["--gpus", "99999999999999999999:99999999999999999999"], "above 100000"),
         (["--gpus", "3"], "is not LO:HI"),
         (["--epsilon", "0:1"], "must be above 0"),
         (["--demand", "chat=0:2"], "must be above 0"),
