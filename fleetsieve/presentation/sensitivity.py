@@ -87,6 +87,8 @@ def _ends(axis: Axis, span: Span) -> list[str]:
 def _cells(axis: Axis | None, stretch: Stretch, *, exact: bool) -> list[str]:
     decision = stretch.decision
     fulfilment = _range(stretch.first.min_fulfilment, stretch.last.min_fulfilment, 4)
+    if decision.envelope.unservable and stretch.first.min_fulfilment is not None:
+        fulfilment += " of the servable"
     goodput = _range(stretch.first.goodput_rps, stretch.last.goodput_rps, 3)
     gap = gap_text(stretch.gap) if math.isfinite(stretch.gap.largest) else "-"
     return [
@@ -178,7 +180,9 @@ def _slo_lines(axis: SloAxis, told: Mapping[str, Any], what: str) -> list[str]:
 def _worth(more: Mapping[str, Any] | None) -> str:
     if more is None:
         return "cannot be told"
-    return f"{more['goodput_rps']:+.3f} requests/s and {more['min_fulfilment']:+.4f} in min fulfilment"
+    least = more["min_fulfilment"]
+    told = f"{least:+.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
+    return f"{more['goodput_rps']:+.3f} requests/s and {told}"
 
 
 def _carries(what: str, holds: Mapping[str, Any] | None) -> str:

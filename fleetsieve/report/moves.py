@@ -14,7 +14,7 @@ from fleetsieve.instance import TAIL_METRICS
 from fleetsieve.report.headroom import fewer_gpus
 from fleetsieve.report.rounding import points, rate
 from fleetsieve.sensitivity import Axis, Decision, DemandAxis, GpusAxis, SloAxis, Span, Study, study
-from fleetsieve.sensitivity.answers import answers
+from fleetsieve.sensitivity.answers import added, answers
 
 FACTORS = 0.5, 2.0
 """The range that is studied, as multiples of a limit or of the demand; a reach of a limit may go beyond it."""
@@ -159,9 +159,10 @@ def _all_served(decision: Decision) -> bool:
 
 def _moved(now: Decision, then: Decision) -> str:
     """What another number of GPUs guarantees, and how far that is from today's."""
-    if now.plan is None or then.plan is None:
+    more = added(now, then)
+    if more is None:
         return f"no plan ({then.verdict})"
-    goodput, least = then.plan.goodput_rps - now.plan.goodput_rps, then.plan.min_fulfilment - now.plan.min_fulfilment
+    goodput, least = more["goodput_rps"], more["min_fulfilment"] or 0.0
     parts = [f"{'+' if goodput > 0 else '-'}{rate(abs(goodput))} requests/s"] if abs(goodput) > TIE else []
     parts += (
         [f"{'+' if least > 0 else '-'}{points(abs(least), lower=least > 0)} for the worst-served class"]

@@ -12,7 +12,7 @@ from fleetsieve.certificate import Verdict
 from fleetsieve.instance import CellKey
 from fleetsieve.sensitivity.axes import SUCCESS, DemandAxis, EpsilonAxis, GpusAxis, SloAxis
 from fleetsieve.sensitivity.deciding import BROKEN, Decision
-from fleetsieve.sensitivity.stretches import Span, Stretch
+from fleetsieve.sensitivity.stretches import Span, Stretch, counted
 from fleetsieve.sensitivity.study import Study
 
 Answers = dict[str, Any]
@@ -154,12 +154,16 @@ def gpus_answers(study: Study) -> Answers:
 
 
 def added(one: Decision, other: Decision) -> Answers | None:
-    """What the second decision guarantees beyond the first; None where one has no plan."""
+    """What the second decision guarantees beyond the first; None where one has no plan.
+
+    The min fulfilments are not compared, and None, where they run over different classes or over none.
+    """
     if one.plan is None or other.plan is None:
         return None
+    alike = counted(one.plan) == counted(other.plan) != []
     return {
         "goodput_rps": other.plan.goodput_rps - one.plan.goodput_rps,
-        "min_fulfilment": other.plan.min_fulfilment - one.plan.min_fulfilment,
+        "min_fulfilment": other.plan.min_fulfilment - one.plan.min_fulfilment if alike else None,
     }
 
 

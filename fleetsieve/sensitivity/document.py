@@ -23,9 +23,9 @@ def study_document(study: Study) -> Document:
 
     An interval goes from `from` to `to`, each included or not (`from_closed`, `to_closed`); `plan` is the one decided at `at`.
     `min_fulfilment` and `goodput_rps` are the least guaranteed inside it, `gap` the largest of each stage, `ends` the figures at
-    both ends. `exact` false says that the interval was sampled. An interval from a value to itself, between two that decide alike,
-    is a tie at that one value, and no break point. Break points of a demand are exact to 1e-9 of their value: engines call what is
-    closer a tie.
+    both ends. A min fulfilment runs over the classes that are not `unservable`, and is null where none is left. `exact` false says
+    that the interval was sampled. An interval from a value to itself, between two that decide alike, is a tie at that one value,
+    and no break point. Break points of a demand are exact to 1e-9 of their value: engines call what is closer a tie.
     """
     return {
         "instance": study.instance.name,
@@ -114,7 +114,7 @@ def _least(one: float | None, other: float | None) -> float | None:
 SPAN_COLUMNS = ("from", "to", "from_closed", "to_closed")
 COLUMNS = (
     "verdict", "min_fulfilment", "goodput_rps", "shortfall", "gap_min_fulfilment", "gap_goodput", "gpus_used", "blocking",
-    "least_fulfilled", "exact", "faults",
+    "least_fulfilled", "exact", "faults", "unservable",
 )  # fmt: skip
 
 
@@ -158,6 +158,7 @@ def _row(stretch: Stretch) -> dict[str, object]:
         "least_fulfilled": "; ".join(told["binds"]["least_fulfilled"]),
         "exact": stretch.exact,
         "faults": "; ".join(decision.faults),
+        "unservable": "; ".join(decision.envelope.unservable),
     }
     if decision.plan is not None:
         row |= {"shortfall": decision.plan.shortfall, "gpus_used": decision.plan.gpus_used}

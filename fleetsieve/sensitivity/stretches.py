@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fleetsieve.allocation import evaluate
+from fleetsieve.allocation import Allocation, evaluate
 from fleetsieve.certificate import Gap
 from fleetsieve.envelope import Envelope
 from fleetsieve.sensitivity.deciding import Decision
@@ -21,7 +21,10 @@ Decide = Callable[[float], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a committed plan guarantees at one end of a stretch; None where a given plan cannot be evaluated."""
+    """What a committed plan guarantees at one end of a stretch; None where a given plan cannot be evaluated.
+
+    The min fulfilment is None too where no class counts in it: a minimum over nothing guarantees nothing.
+    """
 
     min_fulfilment: float | None
     goodput_rps: float | None
@@ -32,7 +35,14 @@ class Figures:
         plan = decision.plan
         if plan is not None and at is not None:
             plan = evaluate(at.conservative, plan.replica_counts)
-        return cls(None, None) if plan is None else cls(plan.min_fulfilment, plan.goodput_rps)
+        if plan is None:
+            return cls(None, None)
+        return cls(plan.min_fulfilment if counted(plan) else None, plan.goodput_rps)
+
+
+def counted(plan: Allocation) -> list[str]:
+    """The classes over which the min fulfilment of a plan runs: those that demand something and some cell may serve."""
+    return [c.name for c in plan.problem.classes if c.in_minimum and c.demand_rps > 0.0]
 
 
 @dataclass(frozen=True, slots=True)

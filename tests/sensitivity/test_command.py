@@ -92,6 +92,29 @@ def test_what_one_more_gpu_is_worth(cli):
     assert [(one["from"], one["to"]) for one in told["intervals"]] == [(14, 15), (16, 19), (20, 20)]
 
 
+def test_a_minimum_over_no_class_is_no_fulfilment(cli):
+    said = cli("sensitivity", SIM, "--gpus", "1:2", "--json", "--csv", "out.csv")
+    one, two = said.document["intervals"]
+    assert (one["min_fulfilment"], one["ends"]["from"]["min_fulfilment"], one["unservable"]) == (
+        None,
+        None,
+        ["chat", "code"],
+    )
+    assert one["next_adds"] == {"goodput_rps": two["goodput_rps"], "min_fulfilment": None}
+    assert (two["min_fulfilment"], two["unservable"]) == (0.0, [])
+    rows = list(csv.DictReader(Path("out.csv").read_text(encoding="utf-8").splitlines()))
+    assert [(row["min_fulfilment"], row["unservable"]) for row in rows] == [("", "chat; code"), ("0.0", "")]
+    (line,) = (line for line in cli("sensitivity", SIM, "--gpus", "1:2").out.splitlines() if "unservable" in line)
+    assert "1.0000" not in line
+
+
+def test_a_minimum_that_leaves_classes_out_says_so(cli):
+    out = cli("sensitivity", SIM, "--slo", "chat.tpot_p99_s=0.01:0.02").out
+    first, second = out.split("chat unservable")[1].split("chat TP8 r6 x1")
+    assert "1.0000 of the" in first
+    assert "of the" not in second
+
+
 def test_a_given_plan_breaks_where_its_cell_does(cli):
     told = cli("sensitivity", SIM, *E2E, "--given", given(), "--json").document
     broken = [one for one in told["intervals"] if one["verdict"] == "broken"]
