@@ -150,6 +150,8 @@ def _told(study: Study) -> list[str]:
         if told["next_change"] is not None:
             change = told["next_change"]
             lines.append(f"the next change is at {change['gpus']} GPUs: {_worth(change)}, {change['verdict']}")
+        elif axis.lo > told["today"] + 1:
+            lines.append(f"the next change is not told: the range starts above today's {told['today']} GPUs")
         return [*lines, _carries(f"{what}, GPUs", told["plan_holds"])]
     if isinstance(axis, EpsilonAxis):
         least = told["certifies_from"]

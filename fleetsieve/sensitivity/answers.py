@@ -131,12 +131,14 @@ def gpus_answers(study: Study) -> Answers:
     """For GPUs, what more of them than the fleet has add to the guaranteed goodput and min fulfilment:
 
     - one_more: one GPU more;
-    - next_change: the least number in the range that changes the decision, `gpus`, with what it adds;
+    - next_change: the least number that changes the decision, `gpus`, with what it adds; null where the range holds none, or starts
+      so far above today that an earlier one may have been skipped;
     - plan_holds: the range of today's plan, both ends included.
     """
     today = int(study.instance.fleet.gpus)
     now = study.decide(today)
-    later = next((s for s in study.stretches if s.span.lo > today and s.decision.key != now.key), None)
+    changes = (s for s in study.stretches if s.span.lo > today and s.decision.key != now.key)
+    later = next(changes, None) if study.axis.lo <= today + 1 else None
     change = added(now, later.decision) if later is not None else None
     holds = _around(study, today, lambda d: d.placed if d.verdict != BROKEN else None)
     return {

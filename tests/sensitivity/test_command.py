@@ -92,6 +92,16 @@ def test_what_one_more_gpu_is_worth(cli):
     assert [(one["from"], one["to"]) for one in told["intervals"]] == [(14, 15), (16, 19), (20, 20)]
 
 
+@pytest.mark.parametrize(
+    ("span", "at"), [("8:24", 20), ("17:24", 20), ("20:24", None), ("30:32", None), ("17:19", None)]
+)
+def test_the_next_change_is_told_only_where_none_before_it_was_skipped(cli, span, at):
+    change = cli("sensitivity", SIM, "--gpus", span, "--json").document["answers"]["next_change"]
+    assert (change and change["gpus"]) == at
+    assert ("the next change is at 20 GPUs" in (out := cli("sensitivity", SIM, "--gpus", span).out)) == (at == 20)
+    assert ("the next change is not told" in out) == span.startswith(("20", "30"))
+
+
 def test_a_minimum_over_no_class_is_no_fulfilment(cli):
     said = cli("sensitivity", SIM, "--gpus", "1:2", "--json", "--csv", "out.csv")
     one, two = said.document["intervals"]
