@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fleetsieve.errors import UsageError
+from fleetsieve.files.faults import close_match
 from fleetsieve.files.toml_schema import MOST_GPUS
 from fleetsieve.instance import MOST_DEMAND_RPS, Instance, WorkloadClass
 
@@ -76,7 +77,10 @@ def _replaced(instance: Instance, what: str, changes: Mapping[str, Mapping[str, 
     names = [c.name for c in instance.classes]
     for name, change in changes.items():
         if name not in names:
-            raise UsageError(f"a {what} is given for {name!r}, which is no class", f"there are {', '.join(names)}")
+            raise UsageError(
+                f"a {what} is given for {name!r}, which is no class{close_match(name, names)}",
+                f"there are {', '.join(names)}",
+            )
         for value in change.values():
             if not (math.isfinite(value) and value >= 0.0):
                 raise UsageError(f"the {what} of {name} is {value}, not a finite number >= 0")

@@ -52,11 +52,14 @@ def command(
 
 def _chosen(instance: Instance, class_name: str | None, tp: int | None, load: str | None) -> list[CellKey]:
     """The cells that are asked for."""
+    from fleetsieve.files.faults import close_match
+
     keys = [cell.key for cell in instance.cells]
     wanted = {"class_name": ("--class", class_name), "tp": ("--tp", tp), "load": ("--load", load)}
     for field, (flag, value) in wanted.items():
         there = list(dict.fromkeys(getattr(key, field) for key in keys))
         keys = [key for key in keys if value is None or getattr(key, field) == value]
         if not keys:
-            raise UsageError(f"{flag} {value}: no cell has it", f"there are {', '.join(map(str, there))}")
+            meant = close_match(value, there) if isinstance(value, str) else ""
+            raise UsageError(f"{flag} {value}: no cell has it{meant}", f"there are {', '.join(map(str, there))}")
     return keys

@@ -37,6 +37,7 @@ def command(kind: str, folder: str, out: Path, class_name: str | None, dark: boo
     """Draw one figure of an instance or run (needs the extra `plots`)."""
     from fleetsieve.figures import check_path, write_figure
     from fleetsieve.files import read_instance
+    from fleetsieve.files.faults import close_match
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
@@ -44,8 +45,10 @@ def command(kind: str, folder: str, out: Path, class_name: str | None, dark: boo
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     if class_name is not None and class_name not in read.instance.class_by_name:
-        names = ", ".join(c.name for c in read.instance.classes)
-        raise UsageError(f"--class {class_name!r} is no class", f"there are {names}")
+        names = [c.name for c in read.instance.classes]
+        raise UsageError(
+            f"--class {class_name!r} is no class{close_match(class_name, names)}", f"there are {', '.join(names)}"
+        )
     if class_name is not None and kind not in ("tails", "grid"):
         raise UsageError(f"--class goes with tails and grid, not with {kind}")
     with working("drawing"):

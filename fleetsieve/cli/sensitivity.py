@@ -23,9 +23,9 @@ MOST_AXES = 2
 @click.option("--slo", "slos", multiple=True, metavar="CLASS.METRIC=LO:HI",
               help="A limit: ttft_p99_s, e2e_p99_s, tpot_p99_s (seconds) or min_success.")  # fmt: skip
 @click.option("--demand", "demands", multiple=True, metavar="CLASS=LO:HI", help="Factors of a class's stated demand.")
-@click.option("--demand-scale", metavar="LO:HI", help="Factors of every demand; floors stay.")
-@click.option("--epsilon", metavar="LO:HI", help="The largest gap that certifies.")
-@click.option("--gpus", metavar="LO:HI", help="GPUs of the fleet, whole numbers.")
+@click.option("--demand-scale", "scales", multiple=True, metavar="LO:HI", help="Factors of every demand; floors stay.")
+@click.option("--epsilon", "epsilons", multiple=True, metavar="LO:HI", help="The largest gap that certifies.")
+@click.option("--gpus", "sizes", multiple=True, metavar="LO:HI", help="GPUs of the fleet, whole numbers.")
 @click.option(
     "--eta",
     type=float,
@@ -48,9 +48,9 @@ def command(
     folder: str,
     slos: tuple[str, ...],
     demands: tuple[str, ...],
-    demand_scale: str | None,
-    epsilon: str | None,
-    gpus: str | None,
+    scales: tuple[str, ...],
+    epsilons: tuple[str, ...],
+    sizes: tuple[str, ...],
     eta: float | None,
     plan_file: Path | None,
     table: Path | None,
@@ -70,7 +70,7 @@ def command(
     from fleetsieve.sensitivity import read_given, study, study_two
     from fleetsieve.sensitivity.document import map_csv, map_document, study_csv, study_document
 
-    axes = _axes(slos, demands, demand_scale, epsilon, gpus)
+    axes = _axes(slos, demands, scales, epsilons, sizes)
     if eta is not None and not 0.0 <= eta < 1.0:
         raise UsageError(f"--eta is {eta}, not a fraction in [0, 1)")
     if plot is not None:
@@ -111,7 +111,11 @@ def command(
 
 
 def _axes(
-    slos: tuple[str, ...], demands: tuple[str, ...], demand_scale: str | None, epsilon: str | None, gpus: str | None
+    slos: tuple[str, ...],
+    demands: tuple[str, ...],
+    scales: tuple[str, ...],
+    epsilons: tuple[str, ...],
+    sizes: tuple[str, ...],
 ) -> list[Axis]:
     """The axes asked for, in the order of the options.
 
@@ -130,12 +134,9 @@ def _axes(
     for text in demands:
         name, low, high = _ranged("--demand", text, "--demand chat=0.5:2")
         axes.append(DemandAxis(name, low, high))
-    if demand_scale is not None:
-        axes.append(DemandAxis(None, *_range("--demand-scale", demand_scale, "--demand-scale 0.5:2")))
-    if epsilon is not None:
-        axes.append(EpsilonAxis(*_range("--epsilon", epsilon, "--epsilon 0.01:0.2")))
-    if gpus is not None:
-        axes.append(GpusAxis(*_range("--gpus", gpus, "--gpus 8:64")))
+    axes += [DemandAxis(None, *_range("--demand-scale", text, "--demand-scale 0.5:2")) for text in scales]
+    axes += [EpsilonAxis(*_range("--epsilon", text, "--epsilon 0.01:0.2")) for text in epsilons]
+    axes += [GpusAxis(*_range("--gpus", text, "--gpus 8:64")) for text in sizes]
     if not 1 <= len(axes) <= MOST_AXES:
         raise UsageError(
             f"{len(axes)} axes are given, not one or two" if axes else "no axis is given",

@@ -57,7 +57,7 @@ def show_map(console: Console, found: Map) -> None:
         table.add_row(*(literal(cell) for cell in cells), style="" if _good(region.stretch) else "dim")
     show_table(console, table)
     count = len({r.stretch.decision.placed for r in found.regions})
-    say(console, f"{len(found.regions)} regions, {count} allocations")
+    say(console, f"{_count(len(found.regions), 'region')}, {_count(count, 'allocation')}")
     _tell_rough(console, all(r.exact for r in found.regions))
 
 
@@ -114,7 +114,8 @@ def _binds(axis: Axis | None, stretch: Stretch) -> str:
         # Along the GPUs, a plan that stays leaves the more of them the more there are.
         more = int(stretch.span.hi - stretch.decision.envelope.instance.fleet.gpus) if isinstance(axis, GpusAxis) else 0
         left = told["gpus_left"]
-        words.append(f"{left}{f' to {left + more}' if more else ''} GPUs left" if left + more else "all GPUs in use")
+        told_left = f"{left} to {left + more} GPUs" if more else _count(left, "GPU")
+        words.append(f"{told_left} left" if left + more else "all GPUs in use")
     if stretch.decision.plan is not None:
         words += stretch.decision.faults  # of a given plan: what it does not serve in full
     return ", ".join(words)
@@ -193,6 +194,10 @@ def _carries(what: str, holds: Mapping[str, Any] | None) -> str:
     low = "the start of the range" if holds["from"] is None else _number(holds["from"])
     high = "its end" if holds["to"] is None else _number(holds["to"])
     return f"{what}: from {low} to {high}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _number(value: float | None) -> str:

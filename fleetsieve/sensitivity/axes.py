@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from fleetsieve.envelope import ClassEnvelope, Envelope, envelop
 from fleetsieve.errors import UsageError
+from fleetsieve.files.faults import close_match
 from fleetsieve.instance import TAIL_METRICS, Instance, WorkloadClass
 from fleetsieve.what_if import with_demand_scale, with_gpus
 
@@ -101,7 +102,9 @@ class SloAxis:
     def start(self, instance: Instance) -> Instance:
         """The instance with the limit at the lower end."""
         if self.metric not in METRICS:
-            raise UsageError(f"an SLO has no {self.metric!r}", f"there are {', '.join(METRICS)}")
+            raise UsageError(
+                f"an SLO has no {self.metric!r}{close_match(self.metric, METRICS)}", f"there are {', '.join(METRICS)}"
+            )
         _known(instance, self.class_name, "an SLO")
         _range(self, at_least=0.0, positive=self.rises)
         if not self.rises and self.hi > 1.0:
@@ -157,7 +160,7 @@ class DemandAxis:
         _range(self, at_least=0.0, positive=True)
         if self.class_name is not None:
             _known(instance, self.class_name, "a demand")
-        if not any(c.demand_rps > 0.0 for c in instance.classes if self.scales(c.name)):
+        if not self.scaled(instance):
             raise UsageError(f"the {self.name} is 0: no factor changes it", "set it in classes.csv first")
         with_demand_scale(_scaled(instance, self, self.hi), 1.0)
         return instance
@@ -165,6 +168,10 @@ class DemandAxis:
     def scales(self, class_name: str) -> bool:
         """Whether the axis varies the demand of a class."""
         return self.class_name in (None, class_name)
+
+    def scaled(self, instance: Instance) -> list[str]:
+        """The classes whose demand the axis changes: it is not 0."""
+        return [c.name for c in instance.classes if self.scales(c.name) and c.demand_rps > 0.0]
 
     def at(self, envelope: Envelope, value: float) -> Envelope:
         """The envelope with the demand times `value`: no bound depends on it."""
@@ -250,8 +257,11 @@ def _range(axis: Axis, *, at_least: float, positive: bool) -> None:
 
 def _known(instance: Instance, class_name: str, what: str) -> None:
     if class_name not in instance.class_by_name:
-        names = ", ".join(c.name for c in instance.classes)
-        raise UsageError(f"{what} is given for {class_name!r}, which is no class", f"there are {names}")
+        names = [c.name for c in instance.classes]
+        raise UsageError(
+            f"{what} is given for {class_name!r}, which is no class{close_match(class_name, names)}",
+            f"there are {', '.join(names)}",
+        )
 
 
 def _scaled(instance: Instance, axis: DemandAxis, factor: float) -> Instance:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fleetsieve.envelope import CellBounds, Envelope
 from fleetsieve.errors import UsageError
+from fleetsieve.files.faults import close_match
 from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance
 
 SHAPE = 'for example {"chat": {"tp": 4, "load": "c64", "replicas": 2}}, or a certificate, or the output of solve --json'
@@ -92,8 +93,11 @@ def _entries(path: Path, document: Any) -> list[tuple[str, Any]]:
 
 def _placed(path: Path, name: str, entry: Any, instance: Instance) -> tuple[CellKey, int]:
     if name not in instance.class_by_name:
-        known = ", ".join(c.name for c in instance.classes)
-        raise UsageError(f"{path} names class {name!r}, which {instance.name} does not have", f"there are {known}")
+        known = [c.name for c in instance.classes]
+        raise UsageError(
+            f"{path} names class {name!r}, which {instance.name} does not have{close_match(name, known)}",
+            f"there are {', '.join(known)}",
+        )
     replicas = entry.get("replicas")
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         raise UsageError(f"{path}: the replicas of {name} are {replicas!r}, not a whole number >= 0", SHAPE)

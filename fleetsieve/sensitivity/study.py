@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from fleetsieve.certificate.sentence import listed
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import Instance, Measurement
@@ -128,6 +129,10 @@ def study_two(
     """
     if x.name == y.name:
         raise UsageError(f"both axes are {x.name}", "two axes vary two numbers")
+    if isinstance(x, DemandAxis) and isinstance(y, DemandAxis) and x.scaled(instance) == y.scaled(instance):
+        raise UsageError(
+            f"both axes vary the demand of {listed(x.scaled(instance))} alone", "two axes vary two numbers"
+        )
     base, decider = Envelope.of(y.start(x.start(instance)), rows), Decider(given)
     turned = _spans(x, base) is None and _spans(y, base) is not None
     across, along = (y, x) if turned else (x, y)

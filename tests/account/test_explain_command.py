@@ -45,7 +45,7 @@ def test_another_policy_can_be_asked(cli, folder):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--class", "cht"], "--class cht: no cell has it"),
+        (["--class", "cht"], "--class cht: no cell has it; did you mean 'chat'?"),
         (["--class", "chat", "--tp", "4"], "--tp 4: no cell has it"),
         (["--load", "c9"], "there are c8"),
     ],

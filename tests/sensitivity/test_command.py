@@ -222,6 +222,12 @@ def test_a_map_is_labelled_by_allocation(cli):
         (["--demand-scale", "1:1e12"], "above 1e+09"),
         (["--demand-scale", "1:2", "--gpus", "1:2", "--epsilon", "0.1:0.2"], "3 axes are given"),
         (["--slo", "chat.e2e_p99_s=1:2", "--slo", "chat.e2e_p99_s=3:4"], "both axes are chat.e2e_p99_s"),
+        (["--gpus", "8:9", "--gpus", "8:24"], "both axes are gpus"),
+        (["--epsilon", "0.1:0.2", "--epsilon", "0.1:0.2"], "both axes are epsilon"),
+        (["--demand-scale", "1:2", "--demand-scale", "1:2"], "both axes are demand of all classes"),
+        (["--slo", "chta.e2e_p99_s=1:2"], "which is no class; did you mean 'chat'?"),
+        (["--slo", "chat.e2e_p99=1:2"], "an SLO has no 'e2e_p99'; did you mean 'e2e_p99_s'?"),
+        (["--demand", "cdoe=1:2"], "which is no class; did you mean 'code'?"),
         (["--gpus", "8:9", "--plot", "x.pdf"], "the suffix must be one of"),
         (["--gpus", "8:9", "--given", "missing.json"], "cannot read missing.json"),
     ],
@@ -240,9 +246,32 @@ def test_what_is_refused(cli, arguments, message):
         ({"chat": {"tp": 3, "load": "r8", "replicas": 1}}, "is no cell of"),
         ({"chat": {"tp": 4, "load": "r8", "replicas": -1}}, "not a whole number >= 0"),
         ({"chat": {"tp": "4", "load": "r8", "replicas": 1}}, "needs a whole-number tp"),
+        ({"chta": {"tp": 4, "load": "r8", "replicas": 1}}, "does not have; did you mean 'chat'?"),
     ],
 )
 def test_a_given_plan_that_is_none(cli, changes, message):
     said = cli("sensitivity", SIM, "--gpus", "8:9", "--given", given(**changes))
     assert said.code == 2
     assert message in said.err
+
+
+def test_two_demands_that_are_one_are_refused(cli):
+    assert cli("sensitivity", SIM, "--demand-scale", "1:2", "--demand", "chat=1:2", "--json").code == 0
+    import fleetsieve.files as files
+
+    folder = Path("alone")
+    folder.mkdir()
+    for name in ("instance.toml", "classes.csv", "cells.csv", "measurements.csv"):
+        text = (files.resolve(SIM) / name).read_text(encoding="utf-8")
+        (folder / name).write_text(
+            "".join(line for line in text.splitlines(True) if not line.startswith("code,")), encoding="utf-8"
+        )
+    said = cli("sensitivity", folder, "--demand-scale", "1:2", "--demand", "chat=1:2")
+    assert (said.code, said.out) == (2, "")
+    assert "both axes vary the demand of chat alone" in said.err
+
+
+def test_one_region_and_one_gpu_are_told_as_one(cli):
+    assert "1 region, 1 allocation" in cli("sensitivity", SIM, "--gpus", "16:16", "--epsilon", "0.1:0.1").out
+    out = cli("sensitivity", SIM, "--gpus", "17:17").out
+    assert "1 GPU left" in " ".join(out.split())
