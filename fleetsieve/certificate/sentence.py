@@ -35,13 +35,26 @@ def verdict_sentence(certificate: Certificate) -> str:
         words.append(f"(priority-weighted shortfall at least {lower_text(c.upper.shortfall or 0.0)}).")
         return " ".join(words)
     if c.verdict is Verdict.FEASIBLE:
-        floors = "every floor is met and " if any(d.floor is not None for d in c.conservative.problem.classes) else ""
-        words.append(f"{floors}no plan for this fleet is better by more than {c.epsilon:g} in the least fulfilment,")
+        floors = f"every floor is met{floors_as_demand(c.envelope)} and "
+        critical = any(d.floor is not None for d in c.conservative.problem.classes)
+        words.append(
+            f"{floors if critical else ''}no plan for this fleet is better by more than {c.epsilon:g} in the least fulfilment,"
+        )
         words.append(f"nor by more than {c.epsilon:g} of the demand in goodput;")
         words.append(_demand_met(c))
         return " ".join(words)
     words.append(f"{_blocked(c)}; {_left(c)}.")
     return " ".join(words)
+
+
+def floors_as_demand(envelope: Envelope) -> str:
+    """In brackets, after a space: the floors above the demand of their class, which count as that demand; "" without any."""
+    told = [
+        f"{c.name} {c.floor_rps:g} as {c.demand_rps:g}"
+        for c in envelope.instance.classes
+        if c.floor_rps is not None and c.floor_rps > c.demand_rps
+    ]
+    return f" (a floor above its class's demand counts as the demand: {listed(told, 5)} requests/s)" if told else ""
 
 
 def _unservable(c: Certificate) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetsieve.certificate import Certificate, Verdict
-from fleetsieve.certificate.sentence import kinds_of_figures, listed, measured_cells
+from fleetsieve.certificate.sentence import floors_as_demand, kinds_of_figures, listed, measured_cells
 from fleetsieve.cost import grid_cost_gpu_s
 from fleetsieve.instance import Status
 from fleetsieve.report.failing import failed_cells, lost_gpu_s
@@ -66,7 +66,9 @@ def _certified(c: Certificate) -> str:
         return f"No plan on these GPUs keeps every floor ({listed(floors, 6)} requests/s), whatever is still measured."
     unservable = f"No cell can serve {listed(c.unservable, 5)} within the SLO. " if c.unservable else ""
     if c.verdict is Verdict.FEASIBLE:
-        kept = "Every floor is kept. " if any(d.floor is not None for d in demands) else ""
+        kept = (
+            f"Every floor is kept{floors_as_demand(c.envelope)}. " if any(d.floor is not None for d in demands) else ""
+        )
         within = f"{100.0 * c.epsilon:g} points better"
         return (
             f"{unservable}{kept}No other plan on these GPUs serves the worst-served class more than {within}, "

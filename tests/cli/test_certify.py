@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -165,3 +166,20 @@ def test_every_verdict_holds_when_it_is_fresh(cli, folder, change):
         folder.change("measurements.csv", '"chat",2,c8,0,ok,2,1', '"chat",2,c8,0,ok,2,9')
     cli("solve", folder.path, "--certificate", folder.path / "certificate.json")
     assert cli("certify", folder.path, "--json").document["faults"] == []
+
+
+def test_a_floor_above_the_demand_is_said_and_older_certificates_that_do_not_still_hold(cli, folder):
+    folder.change("classes.csv", '"code",,,4,1,,5', '"code",,,4,1,9,5')
+    assert cli("solve", folder.path, "--eta", 0, "--epsilon", 0.1, "--certificate", "c.json").code == 0
+    stored, said = Path("c.json"), " (a floor above its class's demand counts as the demand: code 9 as 4 requests/s)"
+    text = stored.read_text(encoding="utf-8")
+    assert f"every floor is met{said} and no plan" in text
+    for words, holds in (
+        (said, True),
+        ("", True),
+        (said.replace("code 9", "code 8"), False),
+        (said.replace("code", "chat"), False),
+    ):
+        stored.write_text(text.replace(said, words), encoding="utf-8")
+        found = cli("certify", folder.path, "--certificate", "c.json", "--json")
+        assert (found.code == 0, found.document["holds"]) == (holds, holds)

@@ -25,6 +25,18 @@ def test_demands_scale_before_floors(cli, folder):
     assert (floored["conservative"]["shortfall"], floored["verdict"]) == (0.0, "certified-feasible")
 
 
+def test_a_floor_above_the_demand_is_told_to_count_as_the_demand(cli, folder):
+    said = solved(cli, folder, "--demand", "chat=3", "--floor", "chat=6")["explanation"]
+    assert (
+        "every floor is met (a floor above its class's demand counts as the demand: chat 6 as 3 requests/s) and no plan"
+        in said
+    )
+    assert (
+        "every floor is met and no plan"
+        in solved(cli, folder, "--demand", "chat=3", "--floor", "chat=3")["explanation"]
+    )
+
+
 def test_no_demand_is_met_in_full(cli, folder):
     plan = solved(cli, folder, "--demand-scale", 0)["conservative"]
     assert (plan["min_fulfilment"], plan["gpus_used"]) == (1.0, 0)

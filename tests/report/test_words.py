@@ -160,3 +160,10 @@ def test_a_verdict_that_waits_for_failed_cells_says_so_and_what_to_do(failing):
 def test_guaranteed_figures_go_down_and_the_gap_goes_up():
     assert (rate(9.6449), share(0.70588), share(0.70588, lower=False)) == ("9.644", "70.5\u00a0%", "70.6\u00a0%")
     assert (gap_part(0.0301), gap_part(1e-7), points(0.2941)) == ("0.031", "0", "29.5\u00a0points")
+
+
+def test_a_floor_above_the_demand_counts_as_the_demand_and_the_page_says_so(table):
+    capped = with_floors(with_demands(table.instance, {"chat": 10.0}), {"chat": 17.0})
+    said = "Every floor is kept (a floor above its class's demand counts as the demand: chat 17 as 10 requests/s)."
+    assert said in lead(certified(capped, table.measurements))
+    assert "Every floor is kept. " in lead(certified(with_floors(capped, {"chat": 10.0}), table.measurements))
