@@ -130,8 +130,18 @@ def _confidence(c: Certificate) -> str:
         "records": f"are bounded from their requests, at a confidence of {settings.confidence:g}",
         "runs": f"are widened by the spread between runs, at a confidence of {settings.confidence:g}",
     }
-    told = [f"{count} of {total} measured cells {words[kind]}" for kind, count in counts.items()]
+    told = [
+        f"{count} of {total} measured cells {words[kind] if count > 1 else _of_one(words[kind])}"
+        for kind, count in counts.items()
+    ]
     return "; ".join(told) + "."
+
+
+def _of_one(words: str) -> str:
+    """What is said of several cells, said of one."""
+    verb, rest = words.split(" ", 1)
+    rest = rest.replace("their rows state", "its row states").replace("their", "its").replace(" each", "")
+    return f"{'rests' if verb == 'rest' else 'is'} {rest}"
 
 
 def stop_words(stop: Stop | None) -> str:

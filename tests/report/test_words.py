@@ -13,7 +13,7 @@ from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import NOTHING_READ, Status
 from fleetsieve.policies import DecisionGap
-from fleetsieve.report.banner import lead
+from fleetsieve.report.banner import _confidence, lead
 from fleetsieve.report.failing import failed_line, failures, lost_gpu_s, undecided_by_failures
 from fleetsieve.report.headroom import (
     fewer_gpus,
@@ -167,3 +167,11 @@ def test_a_floor_above_the_demand_counts_as_the_demand_and_the_page_says_so(tabl
     said = "Every floor is kept (a floor above its class's demand counts as the demand: chat 17 as 10 requests/s)."
     assert said in lead(certified(capped, table.measurements))
     assert "Every floor is kept. " in lead(certified(with_floors(capped, {"chat": 10.0}), table.measurements))
+
+
+def test_one_measured_cell_is_spoken_of_as_one(table):
+    one, two = (_confidence(certified(table.instance, table.measurements[:count])) for count in (1, 2))
+    assert one.startswith("1 of 1 measured cells rests on one look, taken as exact")
+    assert two.startswith("2 of 2 measured cells rest on one look each, taken as exact")
+    several = certified(table.instance, (*table.measurements[:2], table.measurements[0]))
+    assert "1 of 2 measured cells is taken at the range of its looks" in _confidence(several)
