@@ -73,11 +73,11 @@ class InputError(FleetSieveError):
 
     exit_code = 2
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[Fault], hint: str | None = None) -> None:
         self.faults = tuple(faults)
         count = sum(fault.count for fault in self.faults)
         super().__init__(
-            "\n".join([f"{count:,} fault{'s' if count != 1 else ''}:", *(f"  {fault}" for fault in faults)])
+            "\n".join([f"{count:,} fault{'s' if count != 1 else ''}:", *(f"  {fault}" for fault in faults)]), hint
         )
 
 

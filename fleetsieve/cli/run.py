@@ -70,7 +70,7 @@ def command(
     one that was never killed.
     """
     from fleetsieve import journal as journals
-    from fleetsieve.files import replace_file, resolve
+    from fleetsieve.files import resolve
     from fleetsieve.policies import policy_named
     from fleetsieve.presentation.terminal import messages, say
 
@@ -111,9 +111,6 @@ def command(
             )
         if wished is not None and wished.live:
             probing = wished  # ports and deadlines may be mended on the way
-            assert config is not None
-            if config.resolve() != (out / journals.SERVE).resolve() and config.is_file():
-                replace_file(out / journals.SERVE, config.read_text(encoding="utf-8"))
         return go_on(journal, stated, probing, as_json=as_json, by_verdict=by_verdict)
 
 

@@ -86,7 +86,10 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
             f"warning: the run was started by version {version}, this is {__version__}: its choices may differ",
             "yellow",
         )
+    journal.mend()
     read = read_instance(journal.folder)
+    journal.refuse_edited(read.measurements)
+    _keep_config(journal, probing)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(probing)
     try:
@@ -106,6 +109,16 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         )
         raise
     return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+def _keep_config(journal: Journal, probing: Probing) -> None:
+    """A serve.toml that was mended on the way takes the place of the one that the run folder has."""
+    from fleetsieve.files import replace_file
+    from fleetsieve.journal import SERVE
+
+    kept, config = journal.folder / SERVE, probing.config
+    if config is not None and config.resolve() != kept.resolve() and config.is_file():
+        replace_file(kept, config.read_text(encoding="utf-8"))
 
 
 @contextmanager

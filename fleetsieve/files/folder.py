@@ -14,9 +14,12 @@ from fleetsieve.files.faults import FaultList
 from fleetsieve.files.measurements import Known, read_rows
 from fleetsieve.files.records import attach_records
 from fleetsieve.files.settings import Settings, read_settings
+from fleetsieve.files.torn import is_torn
 from fleetsieve.instance import Cell, Instance, Measurement, Pool
 
 INSTANCE, CLASSES, CELLS, MEASUREMENTS = "instance.toml", "classes.csv", "cells.csv", "measurements.csv"
+STEPS = "steps.jsonl"
+"""Its presence makes a folder a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def read_instance(path: str | Path) -> Folder:
             )
     errors = [*(fault for faults in lists.values() for fault in faults.errors), *record_errors]
     if errors:
-        raise InputError(errors)
+        raise InputError(errors, _resuming(folder) if lists[MEASUREMENTS].errors else None)
     suspicions = (*(fault for faults in lists.values() for fault in faults.suspicions), *record_suspicions)
     return Folder(_instance(settings, classes, cells.cells), measurements, suspicions, folder)
 
@@ -93,6 +96,13 @@ def read_measurements(path: str | Path, instance: Instance) -> tuple[Measurement
     if faults.errors or record_errors:
         raise InputError([*faults.errors, *record_errors])
     return measurements
+
+
+def _resuming(folder: Path) -> str | None:
+    """How a run is mended whose last row a kill left torn; None where that is not what is wrong."""
+    if not (folder / STEPS).is_file() or not is_torn(folder / MEASUREMENTS):
+        return None
+    return f"the last row is torn, as a kill leaves it: fleetsieve run {folder} --resume mends it and goes on"
 
 
 def _known_pools(settings: Settings, faults: FaultList) -> tuple[Pool, ...] | None:

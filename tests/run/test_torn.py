@@ -166,3 +166,59 @@ def test_a_disk_that_cannot_be_written(cli, quoted, made, tmp_path):
         assert content(disk / "run") == whole
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def cut_after(made: Path, rows: int) -> None:
+    """Leave the header, `rows` rows and half of the next one; the log keeps the lines of all rows up to that one."""
+    whole, ends = content(made), row_ends(made)
+    (made / "certificate.json").unlink()
+    (made / "measurements.csv").write_bytes(whole["measurements.csv"][: (ends[rows] + ends[rows + 1]) // 2])
+    (made / "steps.jsonl").write_bytes(b"".join(whole["steps.jsonl"].splitlines(keepends=True)[: rows + 2]))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_row_that_the_log_has_and_the_table_lost_is_revealed_again(cli, made):
+    whole = content(made)
+    cut_after(made, 1)
+    assert resumed(cli, made) == whole
+
+
+@pytest.mark.parametrize("damage", ["no table", "another table", "two rows", "an earlier row", "a file", "the options"])
+def test_a_run_that_is_refused_keeps_every_byte(cli, made, damage):
+    cut_after(made, 1)
+    said_is, options = "but only 1 rows are measured", []
+    if damage == "no table":
+        (made / "replay.csv").unlink()
+    elif damage == "another table":
+        (made / "replay.csv").write_bytes((made / "replay.csv").read_bytes().replace(b",4,", b",5,"))
+    elif damage == "two rows":
+        (made / "measurements.csv").write_bytes((made / "measurements.csv").read_bytes()[: row_ends(made)[0] + 3])
+        said_is = "but only 0 rows are measured"
+    elif damage == "an earlier row":
+        (made / "measurements.csv").write_bytes((made / "measurements.csv").read_bytes().replace(b",0,ok", b",0,oom", 1))
+        said_is = "the row of step 1 was edited after it was measured"
+    elif damage == "a file":
+        (made / "classes.csv").write_bytes((made / "classes.csv").read_bytes() + b"\n")
+        said_is = "classes.csv was edited after the run was started"
+    else:
+        said_is, options = "was started with --policy", ["--policy", "random"]
+    before = files(made)
+    refused = cli("run", made, "--resume", *options, "--json")
+    assert refused.code == 2
+    assert said_is in refused.document["error"]["message"]
+    assert refused.document["error"]["hint"]
+    assert files(made) == before
+
+
+@pytest.mark.parametrize("command", ["solve", "report", "validate"])
+def test_other_commands_say_what_mends_a_torn_row(cli, made, command):
+    cut_after(made, 1)
+    before = files(made)
+    said = cli(command, made)
+    assert said.code == 2
+    if command != "validate":
+        assert f"fleetsieve run {made} --resume mends it" in said.err
+    assert files(made) == before
