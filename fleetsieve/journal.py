@@ -67,8 +67,10 @@ def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file; of a folder, that of its files' names and digests."""
+    """SHA-256 of a file; of a folder, that of its files' names and digests; nothing of a pipe, which would be waited for."""
     if not path.is_dir():
+        if not path.is_file():
+            return ""
         return hashlib.sha256(path.read_bytes()).hexdigest()
     listed = "".join(
         f"{_digest(file)}  {file.name}\n" for file in sorted(path.iterdir()) if not file.name.startswith(".")

@@ -88,8 +88,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         )
     journal.mend()
     read = read_instance(journal.folder)
-    journal.refuse_edited(read.measurements)
-    _keep_config(journal, probing)
+    _keep_config(journal, probing, read)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(probing)
     try:
@@ -111,13 +110,14 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
 
 
-def _keep_config(journal: Journal, probing: Probing) -> None:
+def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:
     """A serve.toml that was mended on the way takes the place of the one that the run folder has."""
     from fleetsieve.files import replace_file
     from fleetsieve.journal import SERVE
 
     kept, config = journal.folder / SERVE, probing.config
     if config is not None and config.resolve() != kept.resolve() and config.is_file():
+        journal.refuse_edited(read.measurements)  # what is refused keeps its files
         replace_file(kept, config.read_text(encoding="utf-8"))
 
 
