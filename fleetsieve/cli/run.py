@@ -143,8 +143,9 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
         table = table if os.path.lexists(table) else source / journal.MEASURED
         if not table.exists():
             raise UsageError(f"{source} has no {journal.MEASURED} to replay")
-        if table.name == journal.HIDDEN:
-            read_measurements(table, read.instance)
+        rows = read_measurements(table, read.instance) if table.name == journal.HIDDEN else read.measurements
+        if not rows:
+            raise UsageError(f"{table} has no rows to replay", "measure it, simulate it, or run live with --probe vllm")
     if prior is not None:
         tell_suspicions(read_predictions(prior, read.instance).suspicions)
     from fleetsieve.solving import ready

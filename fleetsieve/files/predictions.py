@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetsieve.errors import Fault, InputError
+from fleetsieve.errors import Fault, InputError, UsageError
 from fleetsieve.files.cells import unknown_class
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.plausibility import LONGEST_S
@@ -44,8 +44,11 @@ def read_predictions(path: str | Path, instance: Instance) -> PriorFile:
     """The predictions in the file `path` (columns class, tp, load, pool, throughput_rps and the p99 latencies; empty: none).
 
     Raises:
+        UsageError: when there is no such file.
         InputError: with every fault of the file, each with its line, column, value and remedy.
     """
+    if not Path(path).exists():
+        raise UsageError(f"there is no file {path}", "a prior is a CSV with class, tp, load and throughput_rps, a row a cell")
     faults = FaultList(str(path))
     table = read_table(Path(path), PREDICTIONS, faults)
     if table is None:

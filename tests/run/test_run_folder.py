@@ -387,3 +387,18 @@ def test_names_that_need_quotes_survive_a_run(cli, tmp_path):
     before = content(tmp_path / "made")
     assert cli("run", "made", "--resume").code == 0
     assert content(tmp_path / "made") == before
+
+
+def test_a_table_without_rows_is_no_replay(cli, folder):
+    """As compare and calibrate refuse it: a run that can measure nothing is none."""
+    header = (folder.path / "measurements.csv").read_text().splitlines()[0]
+    (folder.path / "measurements.csv").write_text(header + "\n")
+    said = cli("run", folder.path, "--replay", "--out", "made")
+    assert (said.code, "has no rows to replay" in said.err) == (2, True)
+    assert not Path("made").exists()
+
+
+def test_a_prior_that_is_not_there_is_said_to_be_none(cli, folder):
+    said = cli("run", folder.path, "--replay", "--out", "made", "--prior", "nosuch.csv")
+    assert (said.code, said.err.splitlines()[0]) == (2, "error: there is no file nosuch.csv")
+    assert not Path("made").exists()
