@@ -131,18 +131,14 @@ def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) ->
         )
     _refuse_strangers(config, read.instance)
     sending = sending_of(read.instance, config, seed)
-    absent: tuple[str, ...] = ()
-    try:
-        _refuse_absent(config, probing.endpoints)
-    except FleetSieveError as fault:
-        if not dry:
-            raise
-        absent = (fault.message,)
+    absent = _absent(config, probing.endpoints)
+    if absent and not dry:
+        raise absent[0]
     cells, left_out = measurable(read.instance, config, probing.endpoints)
     if not cells:
         raise UsageError("no cell of the instance can be measured", "; ".join(left_out) or "cells.csv has none")
     few = too_few_requests(read.instance, cells)
-    return Prepared(config, sending, cells, (*absent, *left_out, *filter(None, (few,))))
+    return Prepared(config, sending, cells, (*(fault.message for fault in absent), *left_out, *filter(None, (few,))))
 
 
 def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
@@ -163,22 +159,26 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
             )
 
 
-def _refuse_absent(config: ServeConfig, endpoints: Mapping[int, str]) -> None:
-    """Refuse a command that is not there and an endpoint at which nothing answers, before anything is started."""
+def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSieveError, ...]:
+    """The commands that are not there and the endpoints at which nothing answers, looked at before anything is started."""
     from fleetsieve.errors import EngineMissing
     from fleetsieve.serving.command import program_path
     from fleetsieve.serving.endpoint import Endpoint
 
+    absent: list[FleetSieveError] = []
     generator = config.load.program
     if shutil.which(generator[0]) is None:
         hint = "install the load generator, or give its path: [load] command = [...]"
-        raise EngineMissing(f"there is no command {generator[0]!r}, which sends the load", hint)
-    for url in endpoints.values():
-        if Endpoint(url, config.served_name).health() is None:
-            raise UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
+        absent.append(EngineMissing(f"there is no command {generator[0]!r}, which sends the load", hint))
+    absent += [
+        UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
+        for url in endpoints.values()
+        if Endpoint(url, config.served_name).health() is None
+    ]
     if not endpoints and program_path(config) is None:
         hint = "install it, or give its path: [serve] command = [...]"
-        raise EngineMissing(f"there is no command {config.command[0]!r}, which starts a server", hint)
+        absent.append(EngineMissing(f"there is no command {config.command[0]!r}, which starts a server", hint))
+    return tuple(absent)
 
 
 @contextmanager

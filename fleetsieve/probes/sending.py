@@ -30,10 +30,11 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
     """What the classes of `instance` are sent, as `config` says; `seed` is the run's.
 
     Raises:
-        UsageError: when a class has neither a trace nor token counts.
+        UsageError: when classes have neither a trace nor token counts; it names all of them.
         InputError: with every fault of a trace.
     """
     load = config.load
+    _refuse_unknown_load(instance, load)
     sources = {c.name: source_of(c, load.of_class(c.name)) for c in instance.classes}
     return Sending(
         generator_of(load),
@@ -61,12 +62,25 @@ def source_of(workload: WorkloadClass, stated: ClassLoad) -> Source:
         return trace if stated.max_total_tokens is None else trace.fitting(stated.max_total_tokens)
     if stated.input_tokens is not None and stated.output_tokens is not None:
         return Shape(_tokens(stated.input_tokens), _tokens(stated.output_tokens))
-    if workload.input_tokens is None or workload.output_tokens is None:
-        raise UsageError(
-            f"class {workload.name} has neither a trace nor token counts",
-            f"write [load.class.{workload.name}] with trace = ..., or input_tokens and output_tokens in classes.csv",
-        )
     return Shape(Tokens(mean=workload.input_tokens), Tokens(mean=workload.output_tokens))
+
+
+def _refuse_unknown_load(instance: Instance, load: LoadConfig) -> None:
+    """Refuse classes of which nothing tells what they are sent, all at once."""
+
+    def known(workload: WorkloadClass) -> bool:
+        stated = load.of_class(workload.name)
+        shaped = stated.input_tokens is not None and stated.output_tokens is not None
+        return stated.trace is not None or shaped or None not in (workload.input_tokens, workload.output_tokens)
+
+    names = [workload.name for workload in instance.classes if not known(workload)]
+    if names:
+        one = len(names) == 1
+        raise UsageError(
+            f"{'class' if one else 'classes'} {', '.join(names)} {'has' if one else 'have'} neither a trace nor token counts",
+            f"write [load.class.{names[0]}] with trace = ... into serve.toml, or input_tokens and output_tokens into classes.csv"
+            + ("" if one else "; likewise for the others"),
+        )
 
 
 def _tokens(stated: TokenCounts) -> Tokens:
@@ -142,5 +156,6 @@ def too_few_requests(instance: Instance, cells: Iterable[Cell]) -> str | None:
     key = min(short, key=lambda key: (short[key], key))
     return (
         f"a look at {key} sends {short[key]:,} requests, and {needed:,} bound its p99 at the stated confidence "
-        f"({len(short)} cells have too few): set [measure] min_requests = {needed}, with a max_window_s that lets them be sent"
+        f"({len(short)} cells have too few): in instance.toml set [measure] min_requests = {needed}, with a max_window_s that lets "
+        "them be sent"
     )

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,8 @@ from fleetsieve.files.faults import FaultList
 from fleetsieve.files.schema import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, Range
 from fleetsieve.files.toml_lines import Place
 from fleetsieve.files.toml_reading import TomlTables, read_toml, shown
-from fleetsieve.files.toml_schema import Key, Type
-from fleetsieve.serving.load_config import LoadConfig, local_or_name, read_load, words
+from fleetsieve.files.toml_schema import SECTIONS, Key, Type
+from fleetsieve.serving.load_config import LOAD, LoadConfig, local_or_name, read_load, words
 
 PREFIX_CACHE, NO_RESET = "prefix-cache", "none"
 FIRST_PORT, PORT_COUNT = 8100, 100
@@ -120,13 +120,19 @@ def _refuse_no_file(path: Path) -> None:
 
 
 def _read(tables: TomlTables, folder: Path) -> ServeConfig:
-    tables.refuse_unknown((), tables.content, ["serve", "load"])
+    ours = _refuse_misplaced(
+        tables, (), tables.content, SECTIONS, "section '{0}' stands in instance.toml: write [{0}] there"
+    )
+    tables.refuse_unknown((), ours, ["serve", "load"])
     section = tables.table("serve")
     if section is None:
         tables.tell(("serve",), "missing section", 'the section [serve] is missing; write [serve] with model = "..."')
         section = {"model": "x"}
     other = ["command", "arguments", "environment", "gpus", "ports", "tp"]
-    tables.refuse_unknown(("serve",), section, [*SERVE, *other])
+    ours = _refuse_misplaced(
+        tables, ("serve",), section, {*LOAD} - {*SERVE, *other}, "key '{0}' is of the load: write it under [load]"
+    )
+    tables.refuse_unknown(("serve",), ours, [*SERVE, *other])
     values = tables.values(("serve",), section, SERVE)
     model = values.get("model", "")
     if "model" in values and not model.strip():
@@ -156,6 +162,16 @@ def _read(tables: TomlTables, folder: Path) -> ServeConfig:
         per_tp=_per_tp(tables, section.get("tp", {})),
         load=read_load(tables, folder, values["model"]),
     )
+
+
+def _refuse_misplaced(
+    tables: TomlTables, place: Place, table: Mapping[str, Any], elsewhere: Collection[str], right: str
+) -> Mapping[str, Any]:
+    """Tell what has its place `elsewhere`, in the words of `right`; gives the table without it."""
+    for name in table:
+        if name in elsewhere:
+            tables.tell((*place, name), "wrong place", right.format(name))
+    return {name: value for name, value in table.items() if name not in elsewhere}
 
 
 def heads_of(model: Path) -> int | None:

@@ -158,7 +158,11 @@ def _class_load(tables: TomlTables, name: str, table: Mapping[str, Any], folder:
     if "trace" in values:
         trace = (folder / Path(values["trace"]).expanduser()).resolve()
         if not trace.is_file():
-            tables.tell((*place, "trace"), "missing file", f"there is no file {trace}; write the path of a trace")
+            tables.tell(
+                (*place, "trace"),
+                "missing file",
+                f"there is no file {trace}; write the path of a trace, or leave the class out",
+            )
     shape = {
         key: _tokens(tables, (*place, key), table[key]) for key in ("input_tokens", "output_tokens") if key in table
     }

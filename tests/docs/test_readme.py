@@ -61,6 +61,23 @@ def test_the_python_example_reaches_a_verdict(tmp_path):
     assert 0 < float(spent) < 29_400
 
 
+def test_the_serve_toml_runs_as_written(tmp_path, monkeypatch, capsys):
+    """Dry, on a bundled instance and without any of the programs; the lines that are told as optional are TOML too."""
+    (stated,) = blocks("toml")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    Path("serve.toml").write_text(stated, encoding="utf-8")
+    live = ["run", "sim-chat-code-16gpu", "--probe", "vllm", "--config", "serve.toml", "--dry-run"]
+    assert call(live) == 0
+    said = capsys.readouterr()
+    assert "TP 4: " in said.out
+    for program in (".aiperf/bin/aiperf", "vllm"):
+        assert f"warning: there is no command '{program}'" in said.err
+    Path("serve.toml").write_text(stated.replace("\n# ", "\n"), encoding="utf-8")
+    assert call(live) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
 def test_the_figures_shown_are_those_of_the_run(tmp_path, capsys):
     assert call(["run", "sim-chat-code-16gpu", "--replay", "--out", str(tmp_path / "run")]) == 0
     said = "".join(capsys.readouterr())

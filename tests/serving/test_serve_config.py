@@ -158,6 +158,8 @@ FAULTS = [
     ('[serve]\nmodel = "m"\n[load.class.a]\ninput_tokens = { min = 9 }\noutput_tokens = 1\n', 4, "load.class.a.input_tokens", "must be a number of tokens"),
     ('[serve]\nmodel = "m"\n[load.class.a]\ninput_tokens = 0\noutput_tokens = 1\n', 4, "load.class.a.input_tokens", "input_tokens must be >= 1"),
     ('[serve]\nmodel = "m"\n[load.class]\na = 1\n', 3, "load.class", "write [load.class.NAME]"),
+    ('[serve]\nmodel = "m"\nfresh_warmup_s = 5\n', 3, "serve.fresh_warmup_s", "is of the load: write it under [load]"),
+    ('[serve]\nmodel = "m"\n[measure]\nmin_requests = 858\n', 3, "measure", "stands in instance.toml: write [measure] there"),
     ("[serve\n", 1, "", "this is no TOML"),
 ]  # fmt: skip
 
