@@ -17,7 +17,11 @@ from fleetsieve.errors import SolverMissing
 @click.option("--no-start", is_flag=True, help="Start no server: do not try whether the model loads.")
 @options.as_json
 def command(config: Path | None, no_start: bool, as_json: bool) -> int:
-    """Examine whether this machine can solve: versions, the solver's self-test, its threads. Exits with 3 when it cannot."""
+    """Examine whether this machine can solve: versions, the solver's self-test, its threads.
+
+    Exits with 3 when it cannot: the solver, or with --config a server's command, the load generator or what else a live run
+    needs, is missing or not fit.
+    """
     from fleetsieve.doctor import examine, examine_live
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, say
@@ -36,5 +40,6 @@ def command(config: Path | None, no_start: bool, as_json: bool) -> int:
     else:
         for c in checks:
             hint = f" ({c.hint})" if c.hint else ""
-            say(results(), f"{'ok  ' if c.ok else 'FAIL'} {c.name}: {c.detail}{hint}", "" if c.ok else "bold red")
+            mark = "FAIL" if not c.ok else "ok  " if c.checked else "?   "
+            say(results(), f"{mark} {c.name}: {c.detail}{hint}", "" if c.ok else "bold red")
     return 0 if healthy else SolverMissing.exit_code

@@ -77,9 +77,8 @@ def _gpus(config: ServeConfig) -> Check:
         memory = read_memory(config.gpus)
         if memory is None:
             hint = "pip install nvidia-ml-py, on a machine with NVIDIA's driver"
-            return Check(
-                "GPUs", True, f"{', '.join(config.gpus)}; NVML is not there, so their memory is not checked", hint
-            )
+            told = f"not checked: NVML is not there; serve.toml names {', '.join(config.gpus)}"
+            return Check("GPUs", True, told, hint, checked=False)
         refuse_same(memory)
     except FleetSieveError as fault:
         return Check("GPUs", False, fault.message, fault.hint or "")

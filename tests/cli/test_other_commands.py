@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 
 import pytest
 
@@ -143,6 +144,19 @@ def test_doctor_on_a_machine_that_cannot_solve(cli, monkeypatch):
     said = cli("doctor", "--json")
     assert (said.code, said.document["ok"]) == (3, False)
     assert "FAIL highspy: not installed (pip install highspy)" in cli("doctor").out
+
+
+def test_doctor_without_what_a_live_run_needs(cli, tmp_path, monkeypatch):
+    """Neither a server's command nor a load generator, and no NVML: the first two are missing, of the GPUs nothing is known."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    (tmp_path / "serve.toml").write_text(
+        '[serve]\nmodel = "m"\ncommand = ["/no/vllm"]\ngpus = [0, 1]\n[load]\ncommand = ["/no/aiperf"]\n'
+    )
+    said = cli("doctor", "--config", "serve.toml", "--no-start")
+    assert said.code == 3
+    assert "FAIL server: there is no command '/no/vllm'" in said.out
+    assert "FAIL load generator: there is no command '/no/aiperf'" in said.out
+    assert "?    GPUs: not checked: NVML is not there; serve.toml names 0, 1" in said.out
 
 
 def test_a_certificate_is_stored_as_it_is_shown(cli, tmp_path):
