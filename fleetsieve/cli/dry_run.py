@@ -20,6 +20,7 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
         raise UsageError("--dry-run is of a live run", "add --probe vllm --config serve.toml")
     from fleetsieve.cost import cost_gpu_s, grid_cost_gpu_s
     from fleetsieve.files import read_instance, read_predictions
+    from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import messages, results, say
     from fleetsieve.serving.command import command_of, environment_of
     from fleetsieve.studies.forecast import forecast_gpu_s
@@ -30,15 +31,24 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
         say(messages(), f"warning: {sentence}", "yellow")
     config, cells = ready.config, ready.cells
     predictions = read_predictions(prior, read.instance).predictions if prior is not None else None
-    sieve = sieve_of(read, wanted, _Allowed({cell.key: read.instance.measure.max_looks for cell in cells}), predictions)
-    first = None if sieve.finished else sieve.ask()
-    imagined = forecast_gpu_s(sieve, DRAWS, wanted.seed)
-    grid = grid_cost_gpu_s(read.instance, cells)
-    worst = sum(read.instance.measure.max_looks * cost_gpu_s(read.instance, cell) for cell in cells)
-    looks = read.instance.measure.max_looks
     tps = [] if probing.endpoints else sorted({cell.key.tp for cell in cells})
     commands = {tp: command_of(config, tp, config.ports[0]) for tp in tps}
     environments = {tp: environment_of(config, tp, config.gpus[:tp]) for tp in tps}
+    if not as_json:  # before the imagined runs, which may take a minute
+        for tp in tps:
+            words = [f"{name}={value}" for name, value in environments[tp].items()]
+            say(results(), f"TP {tp}: {shlex.join([*words, *commands[tp]])}")
+        for tp, url in probing.endpoints.items():
+            say(results(), f"TP {tp}: measured at {url}")
+        say(results(), f"load by {config.load.generator}")
+        results().file.flush()
+    looks = read.instance.measure.max_looks
+    with working(f"imagining {DRAWS} runs, for what one may cost"):
+        sieve = sieve_of(read, wanted, _Allowed({cell.key: looks for cell in cells}), predictions)
+        first = None if sieve.finished else sieve.ask()
+        imagined = forecast_gpu_s(sieve, DRAWS, wanted.seed)
+    grid = grid_cost_gpu_s(read.instance, cells)
+    worst = sum(looks * cost_gpu_s(read.instance, cell) for cell in cells)
     if as_json:
         emit(
             {
@@ -56,12 +66,6 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
         return 0
     named = first.key if first is not None else "none"
     say(results(), f"{len(cells)} cells may be measured; the first would be {named}")
-    for tp in tps:
-        words = [f"{name}={value}" for name, value in environments[tp].items()]
-        say(results(), f"TP {tp}: {shlex.join([*words, *commands[tp]])}")
-    for tp, url in probing.endpoints.items():
-        say(results(), f"TP {tp}: measured at {url}")
-    say(results(), f"load by {config.load.generator}")
     low, middle, high = imagined[0], imagined[len(imagined) // 2], imagined[-1]
     told = f"{middle:,.0f} GPU-seconds ({low:,.0f} to {high:,.0f} in {DRAWS} imagined runs with exact measurements)"
     say(results(), f"expected: {told}")

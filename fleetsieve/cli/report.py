@@ -33,7 +33,8 @@ def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> 
     tell_suspicions(read.suspicions)
     path = out if out is not None else (read.path if (read.path / STEPS).is_file() else Path()) / "report.html"
     check_result(path)
-    with working("writing the report"):
+    faster = " (faster with --no-sensitivity)" if sensitivity else ""
+    with working(f"writing the report{faster}"):
         page = report_html(read, folder, sensitivity=sensitivity)
     write_result(path, page)
     if as_json:

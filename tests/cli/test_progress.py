@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from fleetsieve.presentation import progress
+from fleetsieve.studies.forecast import forecast_gpu_s
 
 
 def test_short_work_says_nothing_without_a_terminal(capsys):
@@ -28,3 +31,34 @@ def test_counted_work_tells_each_tenth_without_a_terminal(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [f"simulating cells: {done} of 200" for done in range(0, 201, 20)]
+
+
+def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, monkeypatch, capsys):
+    """What it may cost takes longest, so it comes last and is told to go on."""
+    (tmp_path / "serve.toml").write_text('[serve]\nmodel = "m"\n', encoding="utf-8")
+    before = []
+
+    def forecast(*arguments):
+        time.sleep(0.1)  # longer than the shortened patience below
+        before.extend(capsys.readouterr())
+        return forecast_gpu_s(*arguments)
+
+    monkeypatch.setattr("fleetsieve.studies.forecast.forecast_gpu_s", forecast)
+    monkeypatch.setattr(progress, "QUIET_S", 0.01)
+    said = cli("run", "sim-chat-code-16gpu", "--probe", "vllm", "--config", "serve.toml", "--dry-run")
+    assert said.code == 0
+    out, err = before
+    assert "TP 4: " in out
+    assert "load by aiperf" in out
+    assert "imagining 5 runs, for what one may cost ..." in err
+    assert "expected: " in said.out
+
+
+@pytest.mark.parametrize(
+    ("option", "told"), [("--sensitivity", " (faster with --no-sensitivity)"), ("--no-sensitivity", "")]
+)
+def test_a_long_report_says_what_would_be_faster(cli, folder, monkeypatch, option, told):
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    said = cli("report", folder.path, option)
+    assert said.code == 0
+    assert f"writing the report{told} ...\n" in said.err
