@@ -48,7 +48,9 @@ def read_predictions(path: str | Path, instance: Instance) -> PriorFile:
         InputError: with every fault of the file, each with its line, column, value and remedy.
     """
     if not Path(path).exists():
-        raise UsageError(f"there is no file {path}", "a prior is a CSV with class, tp, load and throughput_rps, a row a cell")
+        raise UsageError(
+            f"there is no file {path}", "a prior is a CSV with class, tp, load and throughput_rps, a row a cell"
+        )
     faults = FaultList(str(path))
     table = read_table(Path(path), PREDICTIONS, faults)
     if table is None:

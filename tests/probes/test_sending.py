@@ -16,9 +16,7 @@ def test_all_classes_without_a_load_are_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "serve.toml"
     path.write_text('[serve]\nmodel = "m"\n')
     instance = read_instance("paper-h100-31b").instance
-    with pytest.raises(
-        UsageError, match="classes Chat, Code have neither a trace nor token counts"
-    ) as caught:
+    with pytest.raises(UsageError, match="classes Chat, Code have neither a trace nor token counts") as caught:
         sending_of(instance, read_serve_config(path), 0)
     assert caught.value.hint is not None
     assert "[load.class.Chat] with trace = ... into serve.toml" in caught.value.hint

@@ -198,7 +198,9 @@ def test_a_run_that_is_refused_keeps_every_byte(cli, made, damage):
         (made / "measurements.csv").write_bytes((made / "measurements.csv").read_bytes()[: row_ends(made)[0] + 3])
         said_is = "but only 0 rows are measured"
     elif damage == "an earlier row":
-        (made / "measurements.csv").write_bytes((made / "measurements.csv").read_bytes().replace(b",0,ok", b",0,oom", 1))
+        (made / "measurements.csv").write_bytes(
+            (made / "measurements.csv").read_bytes().replace(b",0,ok", b",0,oom", 1)
+        )
         said_is = "the row of step 1 was edited after it was measured"
     elif damage == "a file":
         (made / "classes.csv").write_bytes((made / "classes.csv").read_bytes() + b"\n")
