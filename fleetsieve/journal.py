@@ -40,12 +40,13 @@ from fleetsieve.files import (
     records_of,
     replace_bytes,
 )
+from fleetsieve.files.folder import STEPS as STEPS
 from fleetsieve.files.results import write_result
 from fleetsieve.files.torn import whole_rows, whole_until
 from fleetsieve.instance import Measurement
 
 STATED = ("instance.toml", "classes.csv", "cells.csv")
-MEASURED, HIDDEN, STEPS, CERTIFICATE = "measurements.csv", "replay.csv", "steps.jsonl", "certificate.json"
+MEASURED, HIDDEN, CERTIFICATE = "measurements.csv", "replay.csv", "certificate.json"
 PRIOR, SERVE = "prior.csv", "serve.toml"
 _LOCK, _MADE = "lock", "run"
 Line = dict[str, Any]

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.files.folder import CELLS, CLASSES, INSTANCE, MEASUREMENTS
+from fleetsieve.files.folder import CELLS, CLASSES, INSTANCE, MEASUREMENTS, STEPS
 from fleetsieve.files.replacing import replace_bytes
 
 READ = frozenset(
-    {INSTANCE, CLASSES, CELLS, MEASUREMENTS, "serve.toml", "steps.jsonl", "servers.jsonl", "replay.csv", "prior.csv"}
+    {INSTANCE, CLASSES, CELLS, MEASUREMENTS, STEPS, "serve.toml", "servers.jsonl", "replay.csv", "prior.csv"}
 )
 """What an instance or a run is read from."""
 

@@ -61,7 +61,7 @@ def of_closed_loop(
         return []
     told = []
     if in_flight < LEAST_IN_FLIGHT * concurrency:
-        told.append(f"{in_flight:.1f} requests were in flight on average, of {concurrency}")
+        told.append(_held(in_flight, concurrency))
     ended = [row for row in rows if row.e2e_s is not None and 0.0 <= row.sent_at_s + row.e2e_s < window_s]
     mean_s = sum(row.e2e_s or 0.0 for row in ended) / len(ended) if ended else 0.0
     if mean_s > 0.0:
@@ -81,6 +81,10 @@ def another_load(concurrency: int | None, in_flight: float | None) -> str | None
     """
     if concurrency is None or in_flight is None or in_flight >= SAME_LOAD * concurrency:
         return None
+    return _held(in_flight, concurrency)
+
+
+def _held(in_flight: float, concurrency: int) -> str:
     return f"{in_flight:.1f} requests were in flight on average, of {concurrency}"
 
 

@@ -27,7 +27,7 @@ from fleetsieve.history import History, read_history, state_of
 from fleetsieve.journal import PRIOR, SERVE, digests
 from fleetsieve.report.banner import MEANINGS, caveats, facts, lead, stop_words
 from fleetsieve.report.failing import failed_line, failures, undecided_by_failures
-from fleetsieve.report.headroom import room, to_serve_all, why_short, with_fewer
+from fleetsieve.report.headroom import engine_for, room, to_serve_all, why_short, with_fewer
 from fleetsieve.report.moves import moves
 from fleetsieve.report.pictures import pictures
 from fleetsieve.report.rounding import RULE
@@ -78,7 +78,7 @@ def told_of(read: Folder, named: str) -> Told:
     """All that a page tells of an instance or run folder; `named` is how the person called it."""
     history = read_history(read.path)
     exact = Envelope.of(read.instance)
-    engine: Engine = Frontier() if Frontier.accepts(exact.optimistic) else Milp()
+    engine = engine_for(exact.optimistic)
     sieve = state_of(read, history, Milp())
     return Told(named, read, history, sieve, account(replace(sieve)), engine)
 

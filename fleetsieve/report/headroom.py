@@ -30,6 +30,11 @@ FEWER = 0.25
 """The share of the GPUs that is taken away where the fleet states no nodes."""
 
 
+def engine_for(problem: FleetProblem) -> Engine:
+    """The engine without a solver where counting GPUs places replicas, else the MILP."""
+    return Frontier() if Frontier.accepts(problem) else Milp()
+
+
 @dataclass(frozen=True)
 class Margin:
     """How far below its limit a p99 of the plan stays, as a share of the limit; 0 is at the limit.
@@ -112,9 +117,8 @@ def with_fewer(read: Folder) -> str:
     if left is None:
         return ""
     envelope = Envelope.of(with_gpus(read.instance, left), read.measurements)
-    engine: Engine = Frontier() if Frontier.accepts(envelope.optimistic) else Milp()
     try:
-        c = certify(envelope, engine)
+        c = certify(envelope, engine_for(envelope.optimistic))
     except SolveFailed:
         return ""
     node = read.instance.fleet.gpus - left == read.instance.fleet.pools[0].gpus_per_node
@@ -175,8 +179,7 @@ def _on_whole_fleets(envelope: Envelope, gpus: int | None) -> int | None:
         return gpus
     for count in range(gpus, gpus + (pools[0].gpus_per_node or 1)):
         problem = GpusAxis(count, count).at(envelope, count).conservative
-        engine: Engine = Frontier() if Frontier.accepts(problem) else Milp()
-        plan = engine.optimise(problem).allocation
+        plan = engine_for(problem).optimise(problem).allocation
         counted = zip(problem.classes, plan.classes, strict=True) if plan is not None else ()
         if plan is not None and all(got.fulfilment >= 1.0 - TIE for demand, got in counted if demand.in_minimum):
             return count
@@ -197,8 +200,7 @@ def largest_floors(certificate: Certificate) -> list[str]:
         own = {w.name: replace(envelope.classes[w.name].view, workload=w) for w in lower.classes}
         classes = {name: replace(envelope.classes[name], view=view) for name, view in own.items()}
         problem = replace(envelope, instance=lower, classes=classes).optimistic
-        engine: Engine = Frontier() if Frontier.accepts(problem) else Milp()
-        least = engine.optimise(problem, ("shortfall",)).bounds.get("shortfall")
+        least = engine_for(problem).optimise(problem, ("shortfall",)).bounds.get("shortfall")
         return least is not None and least <= LEAST_PROVEN_SHORTFALL
 
     low, high = 0, 1000
