@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from fleetsieve.allocation import Engine
 from fleetsieve.certificate.document import key_of
 from fleetsieve.errors import UsageError
 from fleetsieve.files import Folder, read_measurements, read_predictions
+from fleetsieve.files.shell import shell_words
 from fleetsieve.instance import CellKey
 from fleetsieve.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
 from fleetsieve.policies import DecisionGap, policy_named
@@ -96,7 +96,7 @@ def _servers(path: Path) -> tuple[str, ...]:
         return ()
     text = path.read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-    return tuple(dict.fromkeys(shlex.join(map(str, line["command"])) for line in lines if line.get("command")))
+    return tuple(dict.fromkeys(shell_words(map(str, line["command"])) for line in lines if line.get("command")))
 
 
 def _step(line: Mapping[str, Any]) -> LoggedStep:

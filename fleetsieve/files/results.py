@@ -29,12 +29,14 @@ def check_result(path: Path) -> None:
 def write_result(path: Path, content: str | bytes) -> None:
     """Write a result, texts in UTF-8: in one step where a file is or none; through links, devices and pipes.
 
+    Bytes of a file name that are not UTF-8, which a text may repeat, are spelled out.
+
     Raises:
         UsageError: as `check_result`.
         FleetSieveError: when it cannot be written; a file that was there keeps its content.
     """
     check_result(path)
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             with path.open("wb") as stream:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +21,7 @@ from fleetsieve.figures.html import SCRIPT, STYLE, library, policy
 from fleetsieve.figures.palette import style_sheet
 from fleetsieve.figures.states import State
 from fleetsieve.files import Folder
+from fleetsieve.files.shell import shell_word, shell_words
 from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, read_history, state_of
 from fleetsieve.journal import PRIOR, SERVE, digests
@@ -130,7 +130,7 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             ruled_out=State.RULED_OUT in states_in(c),
             moves=moves(read, planned=planned) if sensitivity and told.counting else [],
             counting=told.counting,
-            sensitivity=shlex.join(["fleetsieve", "sensitivity", named, "--demand-scale", "0.5:2"]),
+            sensitivity=shell_words(["fleetsieve", "sensitivity", named, "--demand-scale", "0.5:2"]),
             commands=commands(told),
             started=_started(told.history),
             servers=told.history.servers if told.history is not None else (),
@@ -167,7 +167,7 @@ def _room(told: Told) -> list[str]:
 
 def commands(told: Told) -> list[str]:
     """The commands that make this page's figures again."""
-    place = shlex.quote(told.named)
+    place = shell_word(told.named)
     again = [f"fleetsieve solve {place}", f"fleetsieve explain {place}", f"fleetsieve report {place} -o report.html"]
     if told.history is None:
         return again
@@ -177,21 +177,21 @@ def commands(told: Told) -> list[str]:
 
 def _run_command(told: Told, h: History) -> str:
     """The command of a run like this one, from what the run's folder has."""
-    place, path = shlex.quote(told.named), told.read.path
+    place, path = shell_word(told.named), told.read.path
     parts = [f"fleetsieve run {place}"]
     if h.start.get("probe", "replay") == "replay":
         parts.append("--replay")
     else:
-        parts.append(f"--probe {shlex.quote(str(h.start['probe']))} --config {shlex.quote(f'{told.named}/{SERVE}')}")
+        parts.append(f"--probe {shell_word(str(h.start['probe']))} --config {shell_word(f'{told.named}/{SERVE}')}")
         endpoints = h.start.get("endpoints")
-        parts += [f"--endpoint {shlex.quote(f'{tp}={url}')}" for tp, url in (endpoints or {}).items()]
+        parts += [f"--endpoint {shell_word(f'{tp}={url}')}" for tp, url in (endpoints or {}).items()]
         if h.start.get("max_servers", 1) != 1:
             parts.append(f"--max-servers {h.start['max_servers']}")
-    parts.append(f"--policy {shlex.quote(h.policy)} --seed {h.seed}")
+    parts.append(f"--policy {shell_word(h.policy)} --seed {h.seed}")
     if h.horizon_h is not None:
         parts.append(f"--stop-when-unprofitable {h.horizon_h:g}")
     if (path / PRIOR).is_file():
-        parts.append(f"--prior {shlex.quote(f'{told.named}/{PRIOR}')}")
+        parts.append(f"--prior {shell_word(f'{told.named}/{PRIOR}')}")
     return " ".join([*parts, "--out again"])
 
 
