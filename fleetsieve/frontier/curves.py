@@ -94,11 +94,16 @@ def curve(
 
 
 def _unbeaten(options: Mapping[int, Configuration], unit: float) -> list[tuple[int, Configuration]]:
-    """The configurations without those that serve less than another one of their size: at as many replicas they lose."""
+    """The configurations without those that lose to another one of their size at as many replicas.
+
+    It serves more, or as much and comes first: cells of which nothing is known yet are many and all alike.
+    """
     most: dict[int, float] = {}
-    for q in options.values():
+    first: dict[tuple[int, float], int] = {}
+    for place, q in options.items():
         most[q.gpus] = max(most.get(q.gpus, 0.0), q.capacity_rps)
-    return [(place, q) for place, q in options.items() if q.capacity_rps >= most[q.gpus] - 2.0 * unit]
+        first.setdefault((q.gpus, q.capacity_rps), place)
+    return [(place, options[place]) for (gpus, rate), place in first.items() if rate >= most[gpus] - 2.0 * unit]
 
 
 def problem_curves(problem: FleetProblem) -> list[Curve]:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetsieve.allocation import TIE, tolerance
 from fleetsieve.frontier.curves import Curve, Floats, Ints
-from fleetsieve.frontier.steps import with_class
+from fleetsieve.frontier.steps import blocks, left_by, with_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +142,16 @@ def knapsack(curves: Sequence[Curve], gpus: int, start: Sequence[int]) -> list[L
     for c, s in zip(curves, start, strict=True):
         grown = [np.full(gpus + 1, value) for value in worst]
         choice = np.full(gpus + 1, -1, dtype=np.int64)
-        for step in range(s, len(c.gpus)):
-            used, n = int(c.gpus[step]), int(c.replicas[step])
-            if used > gpus:
-                break
-            added = (c.loss[step], c.served_rps[step], c.spare_rps[step], n, n * int(c.place[step]))
-            offer = [column[: gpus + 1 - used] + extra for column, extra in zip(best, added, strict=True)]
-            here = [column[used:] for column in grown]
-            better = _better(offer, here)
-            for column, new in zip(here, offer, strict=True):
-                column[better] = new[better]
-            choice[used:][better] = step
+        used = c.gpus[s:]
+        added = (c.loss, c.served_rps, c.spare_rps, c.replicas, c.replicas * c.place)
+        for part in blocks(used, gpus + 1):
+            offers = [
+                np.concatenate([here[None], left_by(column, used[part], value) + extra[s:][part, None]])
+                for column, here, extra, value in zip(best, grown, added, worst, strict=True)
+            ]
+            row = _first_best(offers)
+            grown = [np.take_along_axis(offer, row[None], axis=0)[0] for offer in offers]
+            choice = np.where(row > 0, s + part.start + row - 1, choice)
         best = grown
         choices.append(choice)
     labels = []
@@ -167,14 +165,12 @@ def knapsack(curves: Sequence[Curve], gpus: int, start: Sequence[int]) -> list[L
     return labels
 
 
-def _better(offer: Sequence[Floats], here: Sequence[Floats]) -> NDArray[np.bool_]:
-    """Where `offer` comes before `here` in the order (loss, -served, -spare, replicas, order), ties within TIE."""
-    better = np.zeros(len(offer[0]), dtype=bool)
-    tied = np.isfinite(offer[0])
-    for new, old, sign in zip(offer, here, (1, -1, -1, 1, 1), strict=True):
-        with np.errstate(invalid="ignore"):
-            ahead = sign * (old - new)
-        margin = TIE * np.maximum(1.0, np.abs(new, where=np.isfinite(new), out=np.zeros_like(new)))
-        better |= tied & (ahead > margin)
-        tied &= np.abs(ahead) <= margin
-    return better
+def _first_best(offers: Sequence[Floats]) -> Ints:
+    """For each number of GPUs the first row that is best in the order (loss, -served, -spare, replicas, order), ties within TIE."""
+    tied = np.isfinite(offers[0])
+    for offer, sign in zip(offers, (1, -1, -1, 1, 1), strict=True):
+        cost = np.where(tied, sign * offer, np.inf)
+        least = cost.min(axis=0)
+        margin = TIE * np.maximum(1.0, np.abs(least, where=np.isfinite(least), out=np.zeros_like(least)))
+        tied &= cost <= least + margin
+    return np.argmax(tied, axis=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,13 +15,28 @@ def with_class(column: Floats, used: Ints, values: Floats, *, most: bool) -> Flo
 
     The best is the most, or the least; steps that need more than G GPUs are left out. -inf (or inf) where no step fits.
     """
-    pick, grown = (np.maximum, -np.inf) if most else (np.minimum, np.inf)
-    out = np.full(len(column), grown)
-    for gpus, value in zip(used.tolist(), values.tolist(), strict=True):
-        if gpus >= len(column):
-            break
-        pick(out[gpus:], column[: len(column) - gpus] + value, out=out[gpus:])
+    pick, none = (np.maximum, -np.inf) if most else (np.minimum, np.inf)
+    out = np.full(len(column), none)
+    for part in blocks(used, len(column)):
+        pick(out, pick.reduce(left_by(column, used[part], none) + values[part, None], axis=0), out=out)
     return out
+
+
+BLOCK = 1 << 18
+"""Numbers that a table of steps times GPUs may hold: what is larger is worked through in parts."""
+
+
+def blocks(used: Ints, size: int) -> Iterator[slice]:
+    """The steps that need less than `size` GPUs, in parts of at most `BLOCK` numbers (or of one step)."""
+    fitting, rows = int(np.searchsorted(used, size)), max(1, BLOCK // size)
+    for start in range(0, fitting, rows):
+        yield slice(start, min(start + rows, fitting))
+
+
+def left_by(column: Floats, used: Ints, none: float) -> Floats:
+    """For each step (row) and k GPUs the column at what the step leaves of them; `none` where it needs more than k."""
+    left = np.arange(len(column)) - used[:, None]
+    return np.where(left >= 0, column[left], none)
 
 
 def gpus_at(curves: Sequence[Curve], steps: Sequence[int]) -> float:
