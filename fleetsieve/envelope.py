@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
@@ -242,7 +242,7 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
     An assumption that measured data contradict is dropped for the arm and quantity concerned.
     """
     capacity: dict[CellKey, tuple[float, str]] = {}
-    tails: dict[tuple[CellKey, str], tuple[float, str]] = {}
+    tails: dict[str, dict[CellKey, tuple[float, str]]] = {metric: {} for metric in TAIL_METRICS}
     contradictions: list[Contradiction] = []
     exhausted: set[CellKey] = set()
     for assumption in assumptions:
@@ -259,8 +259,8 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
                     capacity[key] = (value, assumption.name)
             elif quantity == MEMORY:
                 exhausted.add(key)
-            elif value > tails.get((key, quantity), (0.0, ""))[0]:
-                tails[key, quantity] = (value, assumption.name)
+            elif value > tails[quantity].get(key, NO_TAIL)[0]:
+                tails[quantity][key] = (value, assumption.name)
     contradictions.sort()
     bounds = {
         cell.key: _bounds(view, cell, capacity.get(cell.key), tails, cell.key in exhausted)
@@ -288,7 +288,7 @@ def _bounds(
     view: ClassView,
     cell: Cell,
     most: tuple[float, str] | None,
-    least: Mapping[tuple[CellKey, str], tuple[float, str]],
+    least: Mapping[str, Mapping[CellKey, tuple[float, str]]],
     exhausted: bool,
 ) -> CellBounds:
     known, slo = view.known.get(cell.key), view.workload.slo
@@ -298,17 +298,15 @@ def _bounds(
     if capacity is None:
         capacity = NON_NEGATIVE
         if most is not None:
-            capacity, origins[CAPACITY] = Interval(0.0, most[0]), most[1]
+            capacity, origins[CAPACITY] = _at_most(most[0]), most[1]
     tails: dict[str, Interval] = {}
     meets, may_meet = told, True
-    for metric in TAIL_METRICS:
+    for metric, limit in zip(TAIL_METRICS, (slo.max_ttft_p99_s, slo.max_e2e_p99_s, slo.max_tpot_p99_s), strict=True):
         tail = known.tail_s(metric) if known else None
-        limit = slo.limit_s(metric)
         if tail is None:
-            value, name = least.get((cell.key, metric), (0.0, ""))
-            tail = Interval(value, math.inf)
-            if name:
-                origins[metric] = name
+            tail, said = NON_NEGATIVE, least[metric].get(cell.key) if least[metric] else None
+            if said is not None:
+                tail, origins[metric] = _at_least(said[0]), said[1]
         tails[metric] = tail
         if limit is not None:
             meets = meets and tail.hi <= limit
@@ -319,6 +317,8 @@ def _bounds(
         may_meet = may_meet and success.hi >= slo.min_success
     failed = known is not None and known.failed
     gone = exhausted or (known is not None and known.impossible)
+    if exhausted:
+        origins[MEMORY] = "memory_monotone"
     return CellBounds(
         cell=cell,
         capacity_rps=capacity,
@@ -327,8 +327,24 @@ def _bounds(
         committable=meets and not failed and not cell.excluded,
         possible=may_meet and not gone and not cell.excluded,
         measured=known is not None and known.measured,
-        origins=origins | ({MEMORY: "memory_monotone"} if exhausted else {}),
+        origins=origins,
     )
+
+
+NO_TAIL = (0.0, "")
+"""What no assumption says of a tail: it is at least 0."""
+
+
+@lru_cache(maxsize=4096)
+def _at_least(value: float) -> Interval:
+    """[value, inf): one object for the many cells, real and imagined, that one bound is of."""
+    return Interval(value, math.inf)
+
+
+@lru_cache(maxsize=4096)
+def _at_most(value: float) -> Interval:
+    """[0, value], as `_at_least`."""
+    return Interval(0.0, value)
 
 
 def _may_tell_more(view: ClassView, b: CellBounds, known: KnownCell) -> bool:

@@ -25,14 +25,13 @@ class CapacityMonotone:
         """A measured capacity that is below one at a lower concurrency by more than the slack."""
         for arm in view.arms:
             highest = None
-            for cell in view.closed_loop(arm):
-                known = view.known.get(cell.key)
-                if known is None or known.capacity_rps is None:
+            for cell, known in view.measured_rungs[arm] if view.closed_loop(arm) else ():
+                if known.capacity_rps is None:
                     continue
                 here = known.capacity_rps
                 if (
                     highest is not None
-                    and view.sustains(cell.key)
+                    and view.sustaining(known)
                     and here.hi * (1.0 + self.slack) < highest[1] * (1.0 - EXACT)
                 ):
                     text = f"capacity falls from {highest[1]:g} at {highest[0].load} to {here.hi:g} requests/s at {cell.key.load}"
@@ -43,11 +42,11 @@ class CapacityMonotone:
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
         """An unmeasured capacity is at most that of a measured cell at higher concurrency x (1 + slack)."""
         for arm in view.arms:
-            if not holds(arm, CAPACITY):
+            if not view.closed_loop(arm) or not holds(arm, CAPACITY):
                 continue
             most = None
-            for cell in reversed(view.closed_loop(arm)):
-                known = view.sustains(cell.key)
+            for cell, looked in reversed(view.rungs[arm]):
+                known = view.sustaining(looked)
                 if known is not None and known.capacity_rps is not None:
                     most = min(most, known.capacity_rps.hi) if most is not None else known.capacity_rps.hi
                 elif most is not None:

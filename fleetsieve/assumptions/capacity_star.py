@@ -28,9 +28,9 @@ class CapacityStar:
         """A measured c(N)/N above one at a lower concurrency by more than the slack."""
         for arm in view.arms:
             lowest = None
-            for cell in view.closed_loop(arm):
-                known, n = view.known.get(cell.key), cell.offered or 1.0
-                if known is None or known.capacity_rps is None:
+            for cell, known in view.measured_rungs[arm] if view.closed_loop(arm) else ():
+                n = cell.offered or 1.0
+                if known.capacity_rps is None:
                     continue
                 if lowest is not None and known.capacity_rps.lo / n > lowest[1] * (1.0 + self.slack) * (1.0 + EXACT):
                     text = (
@@ -38,17 +38,17 @@ class CapacityStar:
                         f" to {known.capacity_rps.lo / n:g} 1/s at {cell.key.load}"
                     )
                     yield Contradiction(self.name, arm, CAPACITY, (lowest[0], cell.key), text)
-                if view.sustains(cell.key) and (lowest is None or known.capacity_rps.hi / n < lowest[1]):
+                if view.sustaining(known) and (lowest is None or known.capacity_rps.hi / n < lowest[1]):
                     lowest = (cell.key, known.capacity_rps.hi / n)
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
         """An unmeasured capacity is at most N x the least c/N measured at lower concurrency x (1 + slack)."""
         for arm in view.arms:
-            if not holds(arm, CAPACITY):
+            if not view.closed_loop(arm) or not holds(arm, CAPACITY):
                 continue
             least = None
-            for cell in view.closed_loop(arm):
-                known, n = view.sustains(cell.key), cell.offered or 1.0
+            for cell, looked in view.rungs[arm]:
+                known, n = view.sustaining(looked), cell.offered or 1.0
                 if known is not None and known.capacity_rps is not None:
                     ratio = known.capacity_rps.hi / n
                     least = ratio if least is None else min(least, ratio)

@@ -22,25 +22,23 @@ class MemoryMonotone:
 
     def audit(self, view: ClassView) -> Iterable[Contradiction]:
         """A load that ran above one that ran out of memory twice."""
-        for arm, ladder in view.ladders.items():
+        for arm, rungs in view.measured_rungs.items():
             exhausted = None
-            for cell in ladder:
-                known = view.known.get(cell.key)
-                if known is not None and known.measured and exhausted is not None:
+            for cell, known in rungs:
+                if known.measured and exhausted is not None:
                     text = f"{cell.key.load} ran, above {exhausted.load} which ran out of memory twice"
                     yield Contradiction(self.name, arm, MEMORY, (exhausted, cell.key), text)
                     break
-                if known is not None and known.out_of_memory and exhausted is None:
+                if known.out_of_memory and exhausted is None:
                     exhausted = cell.key
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
         """Cells above a load whose OOM was seen twice cannot run."""
-        for arm, ladder in view.ladders.items():
-            if not holds(arm, MEMORY):
+        for arm, rungs in view.rungs.items():
+            if not any(known.out_of_memory for _, known in view.measured_rungs[arm]) or not holds(arm, MEMORY):
                 continue
             exhausted = False
-            for cell in ladder:
+            for cell, known in rungs:
                 if exhausted:
                     yield Limit(cell.key, MEMORY, 0.0)
-                known = view.known.get(cell.key)
                 exhausted = exhausted or (known is not None and known.out_of_memory)

@@ -24,10 +24,9 @@ class OfferedCeiling:
 
     def audit(self, view: ClassView) -> Iterable[Contradiction]:
         """A measured throughput above the offered rate by more than the slack: the offered numbers of the arm are wrong."""
-        for arm, ladder in view.ladders.items():
-            for cell in ladder:
-                known = view.known.get(cell.key)
-                if cell.load_kind is LoadKind.RATE and known is not None and known.capacity_rps is not None:
+        for arm, rungs in view.measured_rungs.items():
+            for cell, known in rungs:
+                if cell.load_kind is LoadKind.RATE and known.capacity_rps is not None:
                     offered = cell.offered or 0.0
                     if known.capacity_rps.lo > offered * (1.0 + self.slack):
                         text = f"{known.capacity_rps.lo:g} requests/s measured at {offered:g} offered"

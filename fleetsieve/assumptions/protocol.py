@@ -59,6 +59,18 @@ class ClassView:
         """The cells of each arm that stand on its ladder (`offered` is given), by rising load."""
         return {arm: tuple(c for c in cells if c.offered is not None) for arm, cells in self.arms.items()}
 
+    @cached_property
+    def rungs(self) -> Mapping[ArmKey, tuple[tuple[Cell, KnownCell | None], ...]]:
+        """The ladders, and what is known of each cell."""
+        return {arm: tuple((cell, self.known.get(cell.key)) for cell in ladder) for arm, ladder in self.ladders.items()}
+
+    @cached_property
+    def measured_rungs(self) -> Mapping[ArmKey, tuple[tuple[Cell, KnownCell], ...]]:
+        """Of the ladders, the cells of which something is known: imagined measurements are audited by the thousand."""
+        return {
+            arm: tuple((cell, known) for cell, known in rungs if known is not None) for arm, rungs in self.rungs.items()
+        }
+
     def closed_loop(self, arm: ArmKey) -> tuple[Cell, ...]:
         """The ladder of an arm when its load is a concurrency; empty when it is a rate."""
         ladder = self.ladders[arm]
@@ -66,7 +78,10 @@ class ClassView:
 
     def sustains(self, key: CellKey) -> KnownCell | None:
         """What is known of a measured cell that meets the class's success floor; None otherwise."""
-        known = self.known.get(key)
+        return self.sustaining(self.known.get(key))
+
+    def sustaining(self, known: KnownCell | None) -> KnownCell | None:
+        """What is known of a cell, if it is measured and meets the class's success floor; None otherwise."""
         if known is None or known.capacity_rps is None:
             return None
         floor = self.workload.slo.min_success

@@ -32,15 +32,13 @@ class Roofline:
         for arm, cells in view.arms.items():
             for cell in cells:
                 known = view.known.get(cell.key)
+                if known is None:
+                    continue
                 most, least = _most_rps(view, cell), _iteration_s(view, cell)
-                if (
-                    known is not None
-                    and known.capacity_rps is not None
-                    and known.capacity_rps.lo > most * (1.0 + EXACT)
-                ):
+                if known.capacity_rps is not None and known.capacity_rps.lo > most * (1.0 + EXACT):
                     text = f"{known.capacity_rps.lo:g} requests/s measured at {cell.key.load}, at most {most:g} by the facts"
                     yield Contradiction(self.name, arm, CAPACITY, (cell.key,), text)
-                if known is not None and known.tpot_p99_s is not None and known.tpot_p99_s.hi < least * (1.0 - EXACT):
+                if known.tpot_p99_s is not None and known.tpot_p99_s.hi < least * (1.0 - EXACT):
                     text = f"TPOT p99 {known.tpot_p99_s.hi:g} s measured at {cell.key.load}, at least {least:g} s by the facts"
                     yield Contradiction(self.name, arm, "tpot", (cell.key,), text)
 
@@ -48,12 +46,20 @@ class Roofline:
         """Capacity and TPOT of unmeasured cells are within the datasheet."""
         for arm, cells in view.arms.items():
             capacity, tpot = holds(arm, CAPACITY), holds(arm, "tpot")
+            if not _states_anything(view, arm):
+                continue
             for cell in cells:
                 most, least = _most_rps(view, cell), _iteration_s(view, cell)
                 if capacity and math.isfinite(most):
                     yield Limit(cell.key, CAPACITY, most)
                 if tpot and least > 0.0:
                     yield Limit(cell.key, "tpot", least)
+
+
+def _states_anything(view: ClassView, arm: ArmKey) -> bool:
+    """Whether the facts say something of the cells of an arm."""
+    flops = view.pools[arm.pool].flops_per_s or view.facts.flops_per_s
+    return view.facts.weight_bytes is not None or bool(flops and view.facts.prefill_flop_per_token)
 
 
 def _iteration_s(view: ClassView, cell: Cell) -> float:

@@ -28,12 +28,11 @@ class TailMonotone:
 
     def audit(self, view: ClassView) -> Iterable[Contradiction]:
         """A measured tail that lies below an earlier one's by more than the slack."""
-        for arm, ladder in view.ladders.items():
+        for arm, rungs in view.measured_rungs.items():
             for metric in TAIL_METRICS:
                 highest = None
-                for cell in ladder:
-                    known = view.known.get(cell.key)
-                    tail = known.tail_s(metric) if known else None
+                for cell, known in rungs:
+                    tail = known.tail_s(metric)
                     if tail is None:
                         continue
                     if highest is not None and tail.hi * (1.0 + self.slack[metric]) < highest[1] * (1.0 - EXACT):
@@ -47,13 +46,13 @@ class TailMonotone:
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
         """An unmeasured tail is at least the highest measured one at lower loads / (1 + slack)."""
-        for arm, ladder in view.ladders.items():
+        for arm, rungs in view.rungs.items():
             for metric in TAIL_METRICS:
-                if not holds(arm, metric):
+                told = any(known.tail_s(metric) is not None for _, known in view.measured_rungs[arm])
+                if not told or not holds(arm, metric):
                     continue
                 least = 0.0
-                for cell in ladder:
-                    known = view.known.get(cell.key)
+                for cell, known in rungs:
                     tail = known.tail_s(metric) if known else None
                     if tail is not None:
                         least = max(least, tail.lo)

@@ -10,7 +10,7 @@ UNDECODED = range(0xDC80, 0xDD00)
 
 
 def shell_word(text: str) -> str:
-    r"""`text` quoted for a shell where that is needed; bytes of a name that is not UTF-8 are spelled out, as bash and zsh read them.
+    r"""`text` quoted for a shell where that is needed; bytes of a name that are not UTF-8 are spelled out, as bash reads them.
 
     >>> shell_word("my run"), shell_word("caf\udce9")
     ("'my run'", "$'caf\\xe9'")

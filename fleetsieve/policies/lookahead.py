@@ -1,26 +1,29 @@
 """What the fleet decision would be after an imagined outcome: shared by the policies that weigh decisions.
 
 Each class contributes a part: its curves under θ- and θ+, how much its arms could still add (φ), and whether it is open. An
-outcome renews the part of one class, and the gap follows from all parts. The frontier computes it; several pools are scored as
-one, and placement on nodes is ignored: that is a guess about usefulness, never a bound.
+outcome renews one arm, so the part of one class, and the gap follows from all parts. The frontier computes it; several pools are
+scored as one, and placement on nodes is ignored: that is a guess about usefulness, never a bound.
+
+Outcomes are many (four for each cell that waits) and most are alike: a part is known by the configurations of its arms that
+some plan may use, so what has been computed of one is not computed again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from fleetsieve_models.problem import STAGES, Configuration, FleetProblem, GpuPool, Name
+from fleetsieve_models.problem import STAGES, ClassDemand, Configuration, FleetProblem, GpuPool, Name
 from numpy.typing import NDArray
 
-from fleetsieve.allocation import TIE, Allocation
+from fleetsieve.allocation import TIE, Allocation, tolerance
 from fleetsieve.belief import ClassBelief
 from fleetsieve.certificate.gap import Gap, frontier_gap
-from fleetsieve.envelope import ClassEnvelope, Envelope, class_configurations, class_demand
+from fleetsieve.envelope import CellBounds, ClassEnvelope, Envelope, class_demand
 from fleetsieve.frontier import Curve, Frontier, curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
-from fleetsieve.instance import ArmKey, CellKey
+from fleetsieve.instance import ArmKey, Cell, CellKey
 from fleetsieve.prior import Predictions
 
 OF_THE_BOUND = 0.4
@@ -30,7 +33,7 @@ KAPPA = 0.7
 """Below 1, so that closing one class counts for more than narrowing two."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """What one class contributes: its curves under both ends, Σ_arms φ_a, and whether it is open."""
 
@@ -38,6 +41,25 @@ class Part:
     high: Curve
     potential: float
     open: bool
+
+
+Floats = NDArray[np.float64]
+Usable = tuple[tuple[int, Configuration], ...]
+"""Configurations that some plan may use, and the places of their cells among those of the class."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArmPart:
+    """What one arm contributes under θ- and θ+; `first` is the place of its first cell that is not ruled out.
+
+    `committed` and `hoped` are F(k), what the arm serves on k GPUs at most.
+    """
+
+    lower: Usable
+    upper: Usable
+    committed: Floats
+    hoped: Floats
+    first: int
 
 
 class Lookahead:
@@ -49,7 +71,18 @@ class Lookahead:
         self._gpus = envelope.instance.fleet.gpus
         self._beliefs: dict[str, ClassBelief] = {}
         self._most = max(1, self._gpus - len(envelope.classes) + 1)
-        self.parts: Mapping[str, Part] = {name: self._part(own) for name, own in envelope.classes.items()}
+        self._across_arms = any(a.across_arms for a in envelope.assumptions)
+        self._cells: dict[ArmKey, list[tuple[int, Cell]]] = {}
+        for own in envelope.classes.values():
+            for place, key in enumerate(sorted(own.bounds), start=1):
+                cell = own.bounds[key].cell
+                self._cells.setdefault(cell.arm, []).append((place, cell))
+        self._known_parts: dict[Hashable, Part] = {}
+        self._known_gaps: dict[tuple[Part, ...], tuple[Gap, float]] = {}
+        self._arms = {name: self._arm_parts(own) for name, own in envelope.classes.items()}
+        self.parts: Mapping[str, Part] = {
+            name: self._part(own, self._arms[name]) for name, own in envelope.classes.items()
+        }
 
     def hint_rps(self, name: str) -> float:
         """What a replica in the middle of a class's grid may serve: a part of what the bounds allow, where they say something.
@@ -78,23 +111,33 @@ class Lookahead:
 
     def potential(self, key: CellKey) -> float:
         """How much one cell could still add: φ of the cell alone."""
-        own = self.envelope.classes[key.class_name]
-        demand = own.view.workload.demand_rps
-        if demand <= 0.0:
+        b, demand = self.envelope[key], self.envelope.classes[key.class_name].view.workload.demand_rps
+        if demand <= 0.0 or not b.possible:
             return 0.0
-        alone = [q for q in class_configurations(self._instance, own, lower=False) if q.name == key]
-        committed = self._reach(class_configurations(self._instance, own, lower=True), demand)
-        return self._added(alone, committed, demand)
+        alone = self._reach([(b.cell.gpus, self._upper_rps(b, demand))], demand)
+        return self._added(alone, self._committed(self._arms[key.class_name]), demand)
 
     def after(self, envelope: Envelope, key: CellKey) -> Mapping[str, Part]:
-        """The parts when the class of `key` is as in `envelope`."""
-        return {**self.parts, key.class_name: self._part(envelope.classes[key.class_name])}
+        """The parts when the class of `key` is as in `envelope`: by one measurement more of that cell than now."""
+        own, arms = envelope.classes[key.class_name], self._arms[key.class_name]
+        if self._across_arms:
+            arms = self._arm_parts(own)
+        else:
+            arm = self.envelope[key].cell.arm
+            arms = {**arms, arm: self._arm_part(own, arm)}
+        return {**self.parts, key.class_name: self._part(own, arms)}
 
     def gap(self, parts: Mapping[str, Part]) -> tuple[Gap, float]:
         """The stage gaps of these parts, and S-.
 
         The frontier takes MM- as m*, and a plan may give up to η of that for goodput: where this decides, the plan itself is asked.
         """
+        kinds = tuple(parts.values())
+        if kinds not in self._known_gaps:
+            self._known_gaps[kinds] = self._gap(parts)
+        return self._known_gaps[kinds]
+
+    def _gap(self, parts: Mapping[str, Part]) -> tuple[Gap, float]:
         low = [p.low for p in parts.values()]
         gap, shortfall = frontier_gap(low, [p.high for p in parts.values()], self._gpus, self.eta)
         if gap.largest <= self.epsilon < gap.min_fulfilment + self.eta:
@@ -141,35 +184,85 @@ class Lookahead:
             return 0.0
         return gap.total + math.fsum(p.potential**KAPPA for p in parts.values())
 
-    def _part(self, own: ClassEnvelope) -> Part:
-        workload = own.view.workload
-        lower = class_configurations(self._instance, own, lower=True)
-        upper = class_configurations(self._instance, own, lower=False)
+    def _part(self, own: ClassEnvelope, arms: Mapping[ArmKey, ArmPart]) -> Part:
         demand = class_demand(own)
-        potential = 0.0
-        if workload.demand_rps > 0.0:
-            committed = self._reach(lower, workload.demand_rps)
-            arms: dict[ArmKey, list[Configuration]] = {}
-            for q in upper:
-                key = q.name
-                assert isinstance(key, CellKey)
-                arms.setdefault(own.bounds[key].cell.arm, []).append(q)
-            for configurations in arms.values():
-                potential += self._added(configurations, committed, workload.demand_rps)
-        return Part(curve(demand, lower, self._gpus), curve(demand, upper, self._gpus), potential, own.open)
+        kind = (demand, own.open, tuple((arm.lower, arm.upper, arm.first) for arm in arms.values()))
+        if kind not in self._known_parts:
+            self._known_parts[kind] = Part(
+                self._curve(demand, [q for arm in arms.values() for q in arm.lower]),
+                self._curve(demand, [q for arm in arms.values() for q in arm.upper]),
+                self._potentials(arms, demand.demand_rps),
+                own.open,
+            )
+        return self._known_parts[kind]
 
-    def _added(self, more: Sequence[Configuration], committed: NDArray[np.float64], demand_rps: float) -> float:
-        """What `more` add to F_i-(k), the reach of what is committed, averaged over the GPUs that the class may get."""
-        added = np.maximum(0.0, self._reach(more, demand_rps) - committed)
-        return float(added.sum()) / (demand_rps * self._most)
+    def _curve(self, demand: ClassDemand, usable: Iterable[tuple[int, Configuration]]) -> Curve:
+        ordered = sorted(usable, key=lambda one: one[0])
+        return curve(demand, [q for _, q in ordered], self._gpus, [place for place, _ in ordered])
 
-    def _reach(self, configurations: Sequence[Configuration], demand_rps: float) -> NDArray[np.float64]:
-        """F(k) for k = 1..K."""
-        k = np.arange(1, self._most + 1)
+    def _potentials(self, arms: Mapping[ArmKey, ArmPart], demand_rps: float) -> float:
+        """Σ φ_a over the arms that have a cell which is not ruled out, in the order of these cells."""
+        if demand_rps <= 0.0:
+            return 0.0
+        committed, potential = self._committed(arms), 0.0
+        for arm in sorted((arm for arm in arms.values() if arm.upper), key=lambda arm: arm.first):
+            potential += self._added(arm.hoped, committed, demand_rps)
+        return potential
+
+    def _committed(self, arms: Mapping[ArmKey, ArmPart]) -> Floats:
+        """F_i-(k), the reach of what is committed."""
+        return np.maximum.reduce([arm.committed for arm in arms.values()])
+
+    def _arm_parts(self, own: ClassEnvelope) -> dict[ArmKey, ArmPart]:
+        return {arm: self._arm_part(own, arm) for arm in own.view.arms}
+
+    def _arm_part(self, own: ClassEnvelope, arm: ArmKey) -> ArmPart:
+        """What the cells of an arm contribute: of those that are alike the first, of those of one size the best."""
+        demand, utilisation = own.view.workload.demand_rps, self._instance.fleet.max_utilisation
+        lower: dict[tuple[int, float], tuple[int, Cell]] = {}
+        upper: dict[tuple[int, float], tuple[int, Cell]] = {}
+        for one in self._cells[arm]:
+            b = own.bounds[one[1].key]
+            if b.committable:
+                lower.setdefault((b.cell.gpus, b.capacity_rps.lo * utilisation), one)
+            if b.possible:
+                upper.setdefault((b.cell.gpus, self._upper_rps(b, demand)), one)
+        first = min((place for place, _ in upper.values()), default=0)
+        return ArmPart(
+            _usable(lower, demand),
+            _usable(upper, demand),
+            self._reach(lower, demand),
+            self._reach(upper, demand),
+            first,
+        )
+
+    def _upper_rps(self, b: CellBounds, demand_rps: float) -> float:
+        """The upper capacity as a plan counts it (see `envelope.class_configurations`)."""
+        return min(b.capacity_rps.hi * self._instance.fleet.max_utilisation, demand_rps)
+
+    def _added(self, reached: Floats, committed: Floats, demand_rps: float) -> float:
+        """What a reach adds to that of what is committed, averaged over the GPUs that the class may get."""
+        return float(np.maximum(0.0, reached - committed).sum()) / (demand_rps * self._most)
+
+    def _reach(self, usable: Iterable[tuple[int, float]], demand_rps: float) -> Floats:
+        """F(k) for k = 1..K of configurations given as GPUs and requests/s of a replica."""
         best = np.zeros(self._most)
         per_size: dict[int, float] = {}
-        for q in configurations:
-            per_size[q.gpus] = max(per_size.get(q.gpus, 0.0), q.capacity_rps)
+        for gpus, capacity in usable:
+            per_size[gpus] = max(per_size.get(gpus, 0.0), capacity)
         for gpus, capacity in per_size.items():
-            np.maximum(best, np.minimum(demand_rps, capacity * (k // gpus)), out=best)
+            np.maximum(best, np.minimum(demand_rps, capacity * (np.arange(1, self._most + 1) // gpus)), out=best)
         return best
+
+
+def _usable(cells: Mapping[tuple[int, float], tuple[int, Cell]], demand_rps: float) -> Usable:
+    """Those that no other one of their size beats by more than a tie, with their capacities."""
+    most: dict[int, float] = {}
+    for gpus, capacity in cells:
+        most[gpus] = max(most.get(gpus, 0.0), capacity)
+    slack = 2.0 * tolerance(demand_rps)
+    return tuple(
+        (place, Configuration(cell.key, cell.key.class_name, gpus, capacity, cell.key.pool))
+        for (gpus, capacity), (place, cell) in cells.items()
+        if capacity >= most[gpus] - slack
+    )
