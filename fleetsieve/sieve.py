@@ -12,7 +12,7 @@ Running, storing and deciding stay apart: this module decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -23,6 +23,7 @@ from fleetsieve.envelope import Envelope, candidates, lacks
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
 from fleetsieve.policies import Choice, Policy, Situation
+from fleetsieve.policies.protocol import Advance, silent
 from fleetsieve.prior import Predictions
 from fleetsieve.stopping import Stop, StopRule
 
@@ -48,7 +49,8 @@ class Sieve:
     `looks` limits how often a cell can be measured (a replayed table has so many rows of it); a key that is absent from a given
     mapping cannot be measured. None: no limit. `running` is the server that the last measurement left up, `spent_gpu_s` the
     GPU-seconds of the measurements that were told. `stop` may end the run before a verdict.
-    `prior` is what a tool predicts: policies may order the search by it, and no certificate sees it.
+    `prior` is what a tool predicts: policies may order the search by it, and no certificate sees it. `advance` is told how many
+    candidates the policy has weighed, while it chooses.
     """
 
     instance: Instance
@@ -61,6 +63,7 @@ class Sieve:
     spent_gpu_s: float = 0.0
     stop: StopRule | None = None
     prior: Predictions | None = None
+    advance: Advance = field(default=silent, compare=False)
 
     @classmethod
     def start(
@@ -159,7 +162,14 @@ class Sieve:
             key: cost_gpu_s(self.instance, self.instance.cell_by_key[key], self.running) for key in self.candidates
         }
         return Situation(
-            self.envelope, self.certificate, self.candidates, costs, len(self.measurements), self.seed, self.prior
+            self.envelope,
+            self.certificate,
+            self.candidates,
+            costs,
+            len(self.measurements),
+            self.seed,
+            self.prior,
+            self.advance,
         )
 
     @cached_property

@@ -40,7 +40,7 @@ class DecisionGap:
         look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.gamma(look.parts)
         gains, scores = {}, {}
-        for key in situation.candidates:
+        for key in situation.weighing():
             gain = math.fsum(p * max(0.0, now - look.gamma(parts)) for p, parts in look.outcomes(key, self.quantiles))
             gain += PLATEAU * look.potential(key)
             gains[key] = gain

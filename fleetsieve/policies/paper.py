@@ -32,7 +32,7 @@ class Paper:
         now = look.total_gap(look.parts)
         scores = {
             key: math.fsum(p * (now - look.total_gap(parts)) for p, parts in look.outcomes(key, self.quantiles))
-            for key in situation.candidates
+            for key in situation.weighing()
         }
         key = best(scores, situation.cost_gpu_s)
         return Choice(key, f"expected to reduce a gap of {now:.3g} by {scores[key]:.3g}", scores)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fleetsieve.certificate import Certificate
@@ -11,13 +11,21 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.instance import CellKey
 from fleetsieve.prior import Predictions
 
+Advance = Callable[[int, int], None]
+"""Takes how much of a work is done, and of how much."""
+
+
+def silent(done: int, of: int) -> None:
+    """Tells nobody."""
+
 
 @dataclass(frozen=True)
 class Situation:
     """The state of the loop before a choice.
 
     `candidates` are the cells that may be asked, in the fixed order of names, never empty; `cost_gpu_s` what each is expected to
-    cost now, in GPU-seconds; `step` counts the measurements so far; `seed` is the run's; `prior` what a tool predicts.
+    cost now, in GPU-seconds; `step` counts the measurements so far; `seed` is the run's; `prior` what a tool predicts. `advance`
+    is told how many candidates were weighed.
     """
 
     envelope: Envelope
@@ -27,6 +35,17 @@ class Situation:
     step: int
     seed: int
     prior: Predictions | None = None
+    advance: Advance = field(default=silent, compare=False)
+
+    def weighing(self) -> Iterator[CellKey]:
+        """The candidates one by one, for a policy whose scores take their time."""
+        count = len(self.candidates)
+        try:
+            for done, key in enumerate(self.candidates):
+                self.advance(done, count)
+                yield key
+        finally:
+            self.advance(count, count)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Targeted:
         now = look.choice(look.parts)
         scores = {
             key: math.fsum(p for p, parts in look.outcomes(key, self.quantiles) if _changed(look, parts, key, now))
-            for key in situation.candidates
+            for key in situation.weighing()
         }
         key = best(scores, situation.cost_gpu_s)
         return Choice(key, f"changes the committed plan with a chance of {scores[key]:.0%}", scores)

@@ -26,7 +26,7 @@ class Voi:
         look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.value(look.parts)
         scores = {}
-        for key in situation.candidates:
+        for key in situation.weighing():
             gain = math.fsum(p * max(0.0, look.value(parts) - now) for p, parts in look.outcomes(key, self.quantiles))
             scores[key] = gain / situation.cost_gpu_s[key] if situation.cost_gpu_s[key] > 0.0 else gain
         key = best(scores, situation.cost_gpu_s)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from fleetsieve.presentation.terminal import messages, say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PLAIN_STEPS = 10
 """Lines that a whole job prints without a terminal."""
@@ -38,6 +43,41 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 QUIET_S = 5.0
 """Work that takes no longer needs no word without a terminal."""
+
+
+class Choosing:
+    """Tells that a choice goes on, and how far it is: a bar on a terminal, without one a plain line now and then where it takes long.
+
+    It takes (done, total), from (0, total) to (total, total), for one choice after the other.
+    """
+
+    def __init__(self, what: str = "choosing what to measure, cells weighed") -> None:
+        self._what = what
+        self._bar: Progress | None = None
+        self._spoken = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """How many of the candidates were weighed."""
+        console = messages()
+        if not console.is_terminal:
+            now = time.monotonic()
+            if done == 0:
+                self._spoken = now
+            elif done < total and now - self._spoken >= QUIET_S:
+                self._spoken = now
+                say(console, f"{self._what}: {done} of {total}")
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        if self._bar is None:
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._bar.add_task(self._what, total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done)
+        if done == total:
+            self._bar.stop()
+            self._bar = None
 
 
 @contextmanager
