@@ -46,7 +46,7 @@ QUIET_S = 5.0
 
 
 class Choosing:
-    """Tells that a choice goes on, and how far it is: a bar on a terminal, without one a plain line now and then where it takes long.
+    """Tells that a choice goes on and how far it is: a bar on a terminal, without one a plain line where it takes long.
 
     It takes (done, total), from (0, total) to (total, total), for one choice after the other.
     """

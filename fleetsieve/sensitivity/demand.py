@@ -10,8 +10,12 @@ differ are followed to where they cross, which is on the maximum or shows a line
 plan that stays, the gap in min fulfilment is A + B/t between the points where its least fulfilled class changes, and the gap in
 goodput exceeds ε where a convex function exceeds 0: so each crossing is enclosed, and then found to the last digits.
 
-This needs one pool where counting GPUs is enough, and every floor met under θ- (then the shortfall binds nothing). Elsewhere the
-range is sampled, changes are enclosed by bisection, and the range is called rough.
+All this holds where every floor is met under θ- (then the shortfall binds nothing). It holds too where floors are missed, if every
+demand varies and no floor is above its demand: each class then loses p_i (floor - C)/(λ_i t), so all losses fall as 1/t, and which
+plans lose least, or no more than one of them, does not depend on t. No verdict hangs on the gap there: a floor is missed.
+
+This needs one pool where counting GPUs is enough. Elsewhere the range is sampled, changes are enclosed by bisection, and the range
+is called rough.
 """
 
 from __future__ import annotations
@@ -71,13 +75,24 @@ class _Scaling:
             decision = self.decide(middle)
             if decision.plan is None:  # what breaks a given plan so that it has no figures, no demand mends
                 continue
-            if max(decision.lower.shortfall, decision.upper.shortfall or 0.0) > TIE:
+            if self._short(decision) and not self._losses_in_step(decision):
                 found += self._sampled(low, high)
                 rough.append((low, high))
                 continue
             for a, b in pairwise(_apart([low, *self._turns(middle, low, high), high])):
                 found += [a, *self._inside(a, b)]
         return _apart(found), rough
+
+    def _short(self, decision: Decision) -> bool:
+        """Whether some floor is missed under either end."""
+        return max(decision.lower.shortfall, decision.upper.shortfall or 0.0) > TIE
+
+    def _losses_in_step(self, decision: Decision) -> bool:
+        """Whether what each class loses of its floor is the same multiple of 1/t for all of them, up to the next step."""
+        demands = decision.envelope.conservative.classes
+        return all(c.demand_rps <= 0.0 or c.name in self.scaled for c in demands) and all(
+            c.floor is None or c.floor < 1.0 for c in demands
+        )
 
     def _steps(self, top: Envelope) -> list[float]:
         """Factors of the first kind."""
@@ -103,9 +118,9 @@ class _Scaling:
         eta = envelope.instance.certificate.fairness_slack
         gpus = envelope.instance.fleet.gpus
         lower, upper = problem_curves(envelope.conservative), problem_curves(envelope.optimistic)
-        names = list(self.scaled)
-        found = [piece.lo for piece in pieces(upper, names, gpus, t, low, high)]
-        for piece in pieces(lower, names, gpus, t, low, high):
+        names, missed = list(self.scaled), self.decide(t).lower.shortfall
+        found = [piece.lo for piece in pieces(upper, names, gpus, t, low, high, missed)]
+        for piece in pieces(lower, names, gpus, t, low, high, missed):
             found.append(piece.lo)
             found += reaching(lower, names, t, piece, eta)
             found += reaching(upper, names, t, piece, 0.0)
@@ -119,6 +134,8 @@ class _Scaling:
         found = list(plans)
         for p, q in pairwise(_apart([low, *plans, high])):
             own = self.decide((p + q) / 2.0)
+            if self._short(own):
+                continue
             edges = _apart([p, *(x for x in self._kinks(own) if p < x < q), q])
             for left, right in pairwise(edges):
                 inner = min(1e-8 * right, (right - left) / 8.0)

@@ -31,15 +31,23 @@ class Piece:
     over: float
 
 
-def pieces(curves: Sequence[Curve], scaled: Sequence[str], gpus: int, t: float, lo: float, hi: float) -> list[Piece]:
-    """m*(t) with every floor met, for t from `lo` to `hi`.
+def pieces(
+    curves: Sequence[Curve],
+    scaled: Sequence[str],
+    gpus: int,
+    t: float,
+    lo: float,
+    hi: float,
+    shortfall: float = 0.0,
+) -> list[Piece]:
+    """m*(t) with at most the shortfall that `shortfall` at factor `t` becomes, for t from `lo` to `hi`.
 
-    `curves` are those at factor `t` between the two, where every floor can be met; no step starts or ends to serve its class in
-    full, or to meet its floor, between `lo` and `hi`.
+    `curves` are those at factor `t` between the two; no step starts or ends to serve its class in full, or to meet its floor,
+    between `lo` and `hi`. A shortfall above 0 is taken where all classes are scaled.
     """
     moving = [c for c in curves if c.demand.name in scaled and c.counts]
     still = [c for c in curves if c.demand.name not in scaled and c.counts]
-    best = greatest_min_fulfilment(curves, gpus, 0.0)
+    best = greatest_min_fulfilment(curves, gpus, shortfall)
     if not moving or best >= 1.0 - TIE:
         return [Piece(lo, hi, min(best, 1.0), 0.0)]
     if not still:
