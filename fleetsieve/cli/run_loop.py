@@ -155,7 +155,7 @@ def _looped(
     Where [measure] states no start of a server, the grid of a live run has them as the run measured them, from the first one on.
     """
     from fleetsieve.cost import grid_cost_gpu_s
-    from fleetsieve.presentation.progress import Choosing
+    from fleetsieve.presentation.progress import Advancing
     from fleetsieve.presentation.steps import show_start, show_step
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes import Replay
@@ -183,7 +183,7 @@ def _looped(
     for step in again:
         show_step(console, step, grid_gpu_s)
     if not probing.live:
-        for step in run(replace(sieve, advance=Choosing()), probe, journal):
+        for step in run(replace(sieve, advance=Advancing("choosing what to measure, cells weighed")), probe, journal):
             show_step(console, step, grid_gpu_s)
             sieve = step.sieve
         return sieve, grid_gpu_s, len(cells)

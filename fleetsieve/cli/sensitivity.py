@@ -64,7 +64,7 @@ def command(
     """
     from fleetsieve.files import read_instance
     from fleetsieve.files.results import check_result, write_result
-    from fleetsieve.presentation.progress import progress, working
+    from fleetsieve.presentation.progress import Advancing, progress
     from fleetsieve.presentation.sensitivity import show_map, show_study
     from fleetsieve.presentation.terminal import results, tell_suspicions
     from fleetsieve.sensitivity import read_given, study, study_two
@@ -86,8 +86,7 @@ def command(
         instance = replace(instance, certificate=replace(instance.certificate, eta=eta))
     given = read_given(plan_file, instance) if plan_file is not None else None
     if len(axes) == 1:
-        with working("solving"):
-            found = study(instance, read.measurements, axes[0], given)
+        found = study(instance, read.measurements, axes[0], given, Advancing("ranges searched"))
         document, text = study_document(found), study_csv(found)
     else:
         with progress("strips") as advance:

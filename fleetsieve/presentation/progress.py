@@ -45,19 +45,19 @@ QUIET_S = 5.0
 """Work that takes no longer needs no word without a terminal."""
 
 
-class Choosing:
-    """Tells that a choice goes on and how far it is: a bar on a terminal, without one a plain line where it takes long.
+class Advancing:
+    """Tells how far work is: a bar on a terminal, without one a plain line now and then where it takes long.
 
-    It takes (done, total), from (0, total) to (total, total), for one choice after the other.
+    It takes (done, total), from (0, total) to (total, total), for one work of a kind after the other.
     """
 
-    def __init__(self, what: str = "choosing what to measure, cells weighed") -> None:
+    def __init__(self, what: str) -> None:
         self._what = what
         self._bar: Progress | None = None
         self._spoken = 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        """How many of the candidates were weighed."""
+        """How much is done."""
         console = messages()
         if not console.is_terminal:
             now = time.monotonic()

@@ -39,9 +39,14 @@ APART = 1e-9
 Range = tuple[float, float]
 
 
-def demand_breaks(axis: DemandAxis, base: Envelope, decider: Decider) -> tuple[list[float], list[Range]]:
-    """Every factor in the range at which the decision may change, and the ranges in which some may be missing."""
-    return _Scaling(axis, base, decider).breaks()
+def demand_breaks(
+    axis: DemandAxis, base: Envelope, decider: Decider, advance: Callable[[int, int], None] = lambda done, of: None
+) -> tuple[list[float], list[Range]]:
+    """Every factor in the range at which the decision may change, and the ranges in which some may be missing.
+
+    `advance` is told how many ranges between steps were searched, of how many.
+    """
+    return _Scaling(axis, base, decider).breaks(advance)
 
 
 class _Scaling:
@@ -60,7 +65,7 @@ class _Scaling:
             self._known[t] = self.decider(self.axis.at(self.base, t))
         return self._known[t]
 
-    def breaks(self) -> tuple[list[float], list[Range]]:
+    def breaks(self, advance: Callable[[int, int], None]) -> tuple[list[float], list[Range]]:
         """As `demand_breaks`."""
         lo, hi = self.axis.lo, self.axis.hi
         top = self.axis.at(self.base, hi)
@@ -68,8 +73,9 @@ class _Scaling:
             return self._sampled(lo, hi), [(lo, hi)]
         found: list[float] = []
         rough: list[Range] = []
-        steps = self._steps(top)
-        for low, high in pairwise(_apart([lo, *steps, hi])):
+        ranges = list(pairwise(_apart([lo, *self._steps(top), hi])))
+        for done, (low, high) in enumerate(ranges):
+            advance(done, len(ranges))
             found += [low, high]
             middle = (low + high) / 2.0
             decision = self.decide(middle)
@@ -81,6 +87,7 @@ class _Scaling:
                 continue
             for a, b in pairwise(_apart([low, *self._turns(middle, low, high), high])):
                 found += [a, *self._inside(a, b)]
+        advance(len(ranges), len(ranges))
         return _apart(found), rough
 
     def _short(self, decision: Decision) -> bool:

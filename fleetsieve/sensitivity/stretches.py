@@ -140,9 +140,16 @@ def equal_spans(lo: float, hi: float, count: int) -> list[Span]:
     return [Span(a, b, True, b == hi, (a + b) / 2.0) for a, b in pairwise(edges)]
 
 
-def by_spans(spans: Iterable[Span], decide: Decide) -> list[Stretch]:
-    """The stretches of a range where nothing changes inside a span."""
-    return merged(Stretch.alike(span, decide) for span in spans)
+def by_spans(
+    spans: Sequence[Span], decide: Decide, advance: Callable[[int, int], None] = lambda done, of: None
+) -> list[Stretch]:
+    """The stretches of a range where nothing changes inside a span; `advance` is told how many are decided, of how many."""
+    parts = []
+    for done, span in enumerate(spans):
+        advance(done, len(spans))
+        parts.append(Stretch.alike(span, decide))
+    advance(len(spans), len(spans))
+    return merged(parts)
 
 
 def by_breaks(

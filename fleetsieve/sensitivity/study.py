@@ -100,17 +100,32 @@ class Map:
     regions: tuple[Region, ...]
 
 
-def study(instance: Instance, rows: Iterable[Measurement], axis: Axis, given: GivenPlan | None = None) -> Study:
+Advance = Callable[[int, int], None]
+"""Takes how much of a work is done, and of how much."""
+
+
+def _silent(done: int, of: int) -> None:
+    """Tells nobody."""
+
+
+def study(
+    instance: Instance,
+    rows: Iterable[Measurement],
+    axis: Axis,
+    given: GivenPlan | None = None,
+    advance: Advance = _silent,
+) -> Study:
     """The stretches of one axis.
 
-    Takes the instance, its measured rows, the axis, and a plan to hold against it instead of the best one.
+    Takes the instance, its measured rows, the axis, and a plan to hold against it instead of the best one; `advance` is told how
+    much was searched.
 
     Raises:
         UsageError: when the axis cannot be applied to the instance.
         SolverMissing, SolveFailed: where the MILP is needed and fails.
     """
     base, decider = Envelope.of(axis.start(instance), rows), Decider(given)
-    return Study(instance, axis, base, decider, tuple(stretches_of(axis, base, decider)))
+    return Study(instance, axis, base, decider, tuple(stretches_of(axis, base, decider, advance)))
 
 
 def study_two(
@@ -119,7 +134,7 @@ def study_two(
     x: Axis,
     y: Axis,
     given: GivenPlan | None = None,
-    advance: Callable[[int, int], None] = lambda done, of: None,
+    advance: Advance = _silent,
 ) -> Map:
     """The regions of two axes, `x` and `y`; `advance` is told how many strips are done, of how many.
 
@@ -151,18 +166,18 @@ def study_two(
     return Map(instance, x, y, decider, tuple(regions))
 
 
-def stretches_of(axis: Axis, base: Envelope, decider: Decider) -> list[Stretch]:
+def stretches_of(axis: Axis, base: Envelope, decider: Decider, advance: Advance = _silent) -> list[Stretch]:
     """The stretches of an axis on one envelope."""
 
     def decide(value: float) -> Decision:
         return decider(axis.at(base, value))
 
     if isinstance(axis, GpusAxis):
-        return by_spans(gpus_spans(int(axis.lo), int(axis.hi), axis.at(base, axis.hi), decider.given), decide)
+        return by_spans(gpus_spans(int(axis.lo), int(axis.hi), axis.at(base, axis.hi), decider.given), decide, advance)
     spans = _spans(axis, base)
     if spans is not None:
-        return by_spans(spans, decide)
-    breaks, rough = demand_breaks(axis, base, decider) if isinstance(axis, DemandAxis) else ([], [])
+        return by_spans(spans, decide, advance)
+    breaks, rough = demand_breaks(axis, base, decider, advance) if isinstance(axis, DemandAxis) else ([], [])
     if isinstance(axis, EpsilonAxis):
         breaks = epsilon_breaks(axis.at(base, axis.lo), axis.lo, axis.hi, decide)
     return by_breaks(breaks, axis.lo, axis.hi, decide, rough)

@@ -33,14 +33,14 @@ def test_counted_work_tells_each_tenth_without_a_terminal(capsys):
     assert err.splitlines() == [f"simulating cells: {done} of 200" for done in range(0, 201, 20)]
 
 
-def test_a_choice_that_takes_long_tells_how_far_it_is(capsys, monkeypatch):
+def test_work_that_takes_long_tells_how_far_it_is(capsys, monkeypatch):
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    advance = progress.Choosing()
+    advance = progress.Advancing("cells weighed")
     for done in range(4):
         advance(done, 3)
     assert capsys.readouterr() == (
         "",
-        "".join(f"choosing what to measure, cells weighed: {n} of 3\n" for n in (1, 2)),
+        "".join(f"cells weighed: {n} of 3\n" for n in (1, 2)),
     )
 
 
@@ -50,6 +50,14 @@ def test_a_replay_tells_how_far_each_choice_is(cli, monkeypatch):
     assert said.code == 0
     assert said.document["steps"] > 3
     assert said.err.count("cells weighed: 1 of ") == said.document["steps"]
+
+
+def test_a_study_tells_how_far_it_is(cli, monkeypatch):
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    said = cli("sensitivity", "sim-chat-code-16gpu", "--demand-scale", "0.8:1.5", "--json")
+    assert said.code == 0
+    assert said.document["intervals"]
+    assert "ranges searched: 1 of " in said.err
 
 
 def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, monkeypatch, capsys):
