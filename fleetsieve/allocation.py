@@ -152,12 +152,29 @@ class Optimum:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """By how much critical floors are missed: GPUs short per pool, or requests/s lacking per class without them.
+
+    `unservable` are the critical classes without any configuration, whatever the number of GPUs. Of the plans that lack least in
+    all, weighted by priority, it is one that lacks least in the first class, then in the second, and so on.
+    """
+
+    gpus: Mapping[str, int]
+    lacking_rps: Mapping[str, float]
+    unservable: tuple[str, ...]
+
+
 class Engine(Protocol):
-    """What solves the fleet decision: the MILP under HiGHS (`solving`), or the frontier."""
+    """What solves the fleet decision: the MILP under HiGHS (`solving`), the frontier, or whichever of them fits (`engines`)."""
 
     @property
     def name(self) -> str:
         """What a certificate calls it."""
+        ...
+
+    def accepts(self, problem: FleetProblem) -> bool:
+        """Whether the problem is one that it solves."""
         ...
 
     def optimise(

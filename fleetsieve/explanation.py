@@ -6,11 +6,11 @@ import math
 
 from fleetsieve_models.problem import FleetProblem
 
-from fleetsieve.allocation import tolerance
+from fleetsieve.allocation import Shortage, tolerance
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.sentence import listed
+from fleetsieve.engines import least_shortage
 from fleetsieve.interval import lower_text
-from fleetsieve.solving import Shortage, optimise_shortage
 
 
 def explain(problem: FleetProblem) -> str:
@@ -21,10 +21,10 @@ def explain(problem: FleetProblem) -> str:
     it stays true). A class that no number of GPUs helps is named first.
 
     Raises:
-        SolverMissing: when HiGHS is absent, too old or fails its self-test.
+        SolverMissing: when the frontier does not know it, and HiGHS is absent, too old or fails its self-test.
         SolveFailed: when the question was not solved to optimality.
     """
-    return sentence(optimise_shortage(problem), several_pools=len(problem.pools) > 1)
+    return sentence(least_shortage(problem), several_pools=len(problem.pools) > 1)
 
 
 def why_infeasible(certificate: Certificate) -> str:
@@ -48,8 +48,8 @@ def shortage_of(certificate: Certificate) -> tuple[Shortage, bool]:
     Raises:
         SolverMissing, SolveFailed: as `explain`.
     """
-    least = optimise_shortage(certificate.envelope.optimistic)
-    return least, least == optimise_shortage(certificate.envelope.conservative)
+    least = least_shortage(certificate.envelope.optimistic)
+    return least, least == least_shortage(certificate.envelope.conservative)
 
 
 def sentence(shortage: Shortage, *, several_pools: bool = False) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Certificate, certify, change, check, gap_document
+from fleetsieve.engines import engine_of
 from fleetsieve.envelope import Envelope
 from fleetsieve.files import Folder, read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, LoggedStep
 from fleetsieve.journal import digests
 from fleetsieve.policies import Policy, policy_named
@@ -120,8 +120,7 @@ def recheck(document: Mapping[str, Any], source: Source) -> list[str]:
     """
     read = _read(source)
     envelope = Envelope.of(read.instance, read.measurements)
-    counted = Frontier.accepts(envelope.optimistic) and Frontier.accepts(envelope.conservative)
-    return check(document, envelope, Frontier() if counted else Milp(), digests(read.path))
+    return check(document, envelope, engine_of(envelope), digests(read.path))
 
 
 def _read(source: Source) -> Folder:

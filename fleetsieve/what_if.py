@@ -31,6 +31,12 @@ def with_demand_scale(instance: Instance, scale: float) -> Instance:
     return scaled
 
 
+def largest_demand_scale(instance: Instance) -> float:
+    """The factor up to which all demands may be scaled together; inf where none is above 0."""
+    most = max((c.demand_rps for c in instance.classes), default=0.0)
+    return MOST_DEMAND_RPS / most if most > 0.0 else math.inf
+
+
 def with_gpus(instance: Instance, gpus: int) -> Instance:
     """The instance on a fleet of `gpus` >= 1 GPUs.
 

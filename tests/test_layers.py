@@ -24,6 +24,7 @@ STORY = """
     frontier                the fleet decision without a solver
     certificate             the gap and the verdict
     solving                 the fleet decision under HiGHS
+    engines                 the engine that fits a fleet
     explanation sizing      why a floor cannot be met, and what would do
     cost belief             what a look costs, what it may show
     decision_rules          rules without a certificate, to compare with
@@ -52,9 +53,14 @@ STORY = """
 
 FORBIDDEN = {
     "certificate": {"solving": "a certificate can be checked without a solver"},
-    "policies": {"solving": "a policy scores with the frontier"},
-    "sieve": {"solving": "the loop is given its engine", "files": "deciding and storing stay apart"},
-    "files": dict.fromkeys(("envelope", "certificate", "solving", "sieve"), "reading a folder decides nothing"),
+    "policies": dict.fromkeys(("solving", "engines"), "a policy scores with the frontier"),
+    "sieve": {
+        **dict.fromkeys(("solving", "engines"), "the loop is given its engine"),
+        "files": "deciding and storing stay apart",
+    },
+    "files": dict.fromkeys(
+        ("envelope", "certificate", "solving", "engines", "sieve"), "reading a folder decides nothing"
+    ),
     "simulator": dict.fromkeys(("envelope", "certificate", "sieve"), "a simulation knows nothing of decisions"),
 }
 """Downward imports that are wrong all the same, and why."""

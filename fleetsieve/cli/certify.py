@@ -29,19 +29,19 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     when the certificate does not hold. A folder without a certificate gets a fresh one, which is shown and not stored.
     """
     from fleetsieve.certificate import certificate_document, certify, check
+    from fleetsieve.engines import engine_of
     from fleetsieve.envelope import Envelope
     from fleetsieve.explanation import why_infeasible
     from fleetsieve.files import read_instance
-    from fleetsieve.frontier import Frontier
     from fleetsieve.journal import CERTIFICATE, digests
     from fleetsieve.presentation.plans import show_certificate, spent_text
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
-    from fleetsieve.solving import Milp
 
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     envelope = Envelope.of(read.instance, read.measurements)
+    engine = engine_of(envelope)
     stored = path if path is not None else read.path / CERTIFICATE
     if path is None and not stored.is_file():
         say(
@@ -49,7 +49,7 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
             f"{read.path} has no {CERTIFICATE}: this is a fresh one (`fleetsieve solve --certificate FILE` stores one)",
         )
         with working("solving"):
-            certificate = certify(envelope, Milp())
+            certificate = certify(envelope, engine)
             why = why_infeasible(certificate)
         if as_json:
             emit({"holds": None, "faults": [], **certificate_document(certificate, digests(read.path), why)})
@@ -58,7 +58,6 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
             show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
         return VERDICT_CODES[str(certificate.verdict)] if by_verdict else 0
     document = _read(stored)
-    engine = Frontier() if Frontier.accepts(envelope.optimistic) and Frontier.accepts(envelope.conservative) else Milp()
     with working("checking"):
         faults = check(document, envelope, engine, digests(read.path))
     verdict = document.get("verdict")

@@ -63,14 +63,13 @@ def command(kind: str, folder: str, out: Path, class_name: str | None, dark: boo
 def _chart(kind: str, read: Folder, class_name: str | None, *, dark: bool) -> Any:
     from fleetsieve import figures
     from fleetsieve.certificate import certify
+    from fleetsieve.engines import Automatic
     from fleetsieve.envelope import Envelope
-    from fleetsieve.frontier import Frontier
     from fleetsieve.history import read_history
-    from fleetsieve.solving import Milp
 
     palette = figures.DARK if dark else figures.LIGHT
     envelope = Envelope.of(read.instance, read.measurements)
-    engine = Frontier() if Frontier.accepts(envelope.optimistic) else Milp()
+    engine = Automatic()
     if kind == "gap":
         history = read_history(read.path)
         if history is None or not history.steps:

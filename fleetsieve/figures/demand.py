@@ -14,7 +14,7 @@ from fleetsieve.figures.drawing import TIES, Chart, Stroke, altair, only, sized,
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.instance import Instance
 from fleetsieve.interval import lower_text, upper_text
-from fleetsieve.what_if import with_demand_scale
+from fleetsieve.what_if import largest_demand_scale, with_demand_scale
 
 SCALES = tuple(round(0.5 + 0.05 * k, 2) for k in range(31))
 """0.5 to 2.0 in steps of 0.05: the curves are sampled there."""
@@ -25,13 +25,13 @@ Row = dict[str, Any]
 
 
 def demand_rows(certificate: Certificate, engine: Engine, scales: Sequence[float] = SCALES) -> list[Row]:
-    """One row a scale and curve: min fulfilment and goodput (requests/s).
+    """One row a scale and curve: min fulfilment and goodput (requests/s); no demand is scaled above what a file may state.
 
     The envelope does not depend on the demands, but what is servable does, so each scale is certified on its own.
     """
     envelope, plan = certificate.envelope, certificate.conservative
     rows: list[Row] = []
-    for scale in scales:
+    for scale in (s for s in scales if s <= largest_demand_scale(envelope.instance)):
         scaled = _scaled(certificate, with_demand_scale(envelope.instance, scale))
         c = certify(scaled, engine, eta=certificate.eta, epsilon=certificate.epsilon)
         rows.append(_row(scale, SURE, c.lower.min_fulfilment, c.lower.goodput_rps))

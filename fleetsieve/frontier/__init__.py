@@ -17,14 +17,18 @@ MILP's in all stages: a property test compares them on thousands of random insta
 
 from fleetsieve.frontier.curves import Curve, curve, problem_curves
 from fleetsieve.frontier.engine import Frontier
+from fleetsieve.frontier.shortage import counting_places_all, knows_shortage, least_shortage
 from fleetsieve.frontier.values import greatest_goodput, greatest_min_fulfilment, least_shortfall
 
 __all__ = [
     "Curve",
     "Frontier",
+    "counting_places_all",
     "curve",
     "greatest_goodput",
     "greatest_min_fulfilment",
+    "knows_shortage",
+    "least_shortage",
     "least_shortfall",
     "problem_curves",
 ]

@@ -74,8 +74,7 @@ def curve(
     for place, q in _unbeaten(options, unit):
         most = gpus // q.gpus
         if rate > 0.0 and q.capacity_rps > 0.0 and most > 0:
-            # One more replica than the demand needs only adds GPUs.
-            most = min(most, int(min(rate / q.capacity_rps, 1e9)) + 1)
+            most = min(most, _replicas_in_full(rate, q))
             n = np.arange(1, most + 1, dtype=np.int64)
             spare: Floats = np.multiply(n, q.capacity_rps, dtype=np.float64)
             columns.append((n * q.gpus, np.minimum(rate, spare), spare, n, np.full(most, place, dtype=np.int64)))
@@ -104,6 +103,21 @@ def _unbeaten(options: Mapping[int, Configuration], unit: float) -> list[tuple[i
         most[q.gpus] = max(most.get(q.gpus, 0.0), q.capacity_rps)
         first.setdefault((q.gpus, q.capacity_rps), place)
     return [(place, options[place]) for (gpus, rate), place in first.items() if rate >= most[gpus] - 2.0 * unit]
+
+
+def gpus_that_matter(problem: FleetProblem) -> int:
+    """The most GPUs that any plan can use: those of its pool, or what it takes to serve every class in full by its worst cell."""
+    demand = {c.name: c.demand_rps for c in problem.classes}
+    needs = (
+        max((q.gpus * _replicas_in_full(demand[name], q) for q in own), default=0)
+        for name, own in problem.configurations_of.items()
+    )
+    return min(problem.pools[0].gpus, sum(needs))
+
+
+def _replicas_in_full(rate_rps: float, q: Configuration) -> int:
+    """The replicas that serve a class in full, or one more: more of them only add GPUs."""
+    return int(min(rate_rps / q.capacity_rps, 1e15)) + 1 if rate_rps > 0.0 else 0
 
 
 def problem_curves(problem: FleetProblem) -> list[Curve]:

@@ -11,10 +11,13 @@ from fleetsieve_models.problem import FleetProblem, Name
 
 from fleetsieve.allocation import STAGES, TIE, Optimum, evaluate, tolerance
 from fleetsieve.errors import UsageError
-from fleetsieve.frontier.curves import Curve, problem_curves
+from fleetsieve.frontier.curves import Curve, gpus_that_matter, problem_curves
 from fleetsieve.frontier.labels import knapsack, pareto_labels
 from fleetsieve.frontier.steps import limits, starts
 from fleetsieve.frontier.values import greatest_min_fulfilment, keeps, least_shortfall
+
+MOST_GPUS = 250_000
+"""Its tables have a column a GPU. Beyond so many that a plan may use they take gigabytes; a MILP is no larger than for a few."""
 
 
 class Frontier:
@@ -24,10 +27,12 @@ class Frontier:
 
     @staticmethod
     def accepts(problem: FleetProblem) -> bool:
-        """Whether the problem is this engine's: one pool, and counting GPUs is enough to place replicas."""
+        """Whether the problem is this engine's: one pool, counting GPUs is enough to place replicas, and they are not too many."""
         if len(problem.pools) != 1:
             return False
-        return counting_is_enough(problem.pools[0], [q.gpus for qs in problem.configurations_of.values() for q in qs])
+        (pool,) = problem.pools
+        counted = counting_is_enough(pool, [q.gpus for qs in problem.configurations_of.values() for q in qs])
+        return counted and (pool.gpus <= MOST_GPUS or gpus_that_matter(problem) <= MOST_GPUS)
 
     def optimise(
         self,
@@ -40,12 +45,15 @@ class Frontier:
         """Solve the stages in order, each with the earlier ones held (see `allocation.Engine.optimise`).
 
         Raises:
-            UsageError: when the problem has several pools, or nodes that make placement matter.
+            UsageError: when the problem has several pools, nodes that make placement matter, or too many GPUs.
         """
         if not self.accepts(problem):
-            raise UsageError("the frontier takes one GPU pool where counting GPUs is enough; use the MILP engine")
-        gpus = problem.pools[0].gpus
+            raise UsageError(
+                "the frontier takes one GPU pool where counting GPUs is enough, "
+                f"and up to {MOST_GPUS:,} GPUs that a plan may use; use the MILP engine"
+            )
         curves = problem_curves(problem)
+        gpus = min(problem.pools[0].gpus, sum(int(c.gpus[-1]) for c in curves))
         shortfall, least_fulfilment = holds.get("shortfall", np.inf), holds.get("min_fulfilment", 0.0)
         values: dict[str, float] = {}
         start = starts(curves, least_fulfilment, np.inf)

@@ -173,4 +173,5 @@ def _first_best(offers: Sequence[Floats]) -> Ints:
         least = cost.min(axis=0)
         margin = TIE * np.maximum(1.0, np.abs(least, where=np.isfinite(least), out=np.zeros_like(least)))
         tied &= cost <= least + margin
-    return np.argmax(tied, axis=0)
+    first: Ints = np.argmax(tied, axis=0)
+    return first

@@ -211,7 +211,8 @@ class Lookahead:
 
     def _committed(self, arms: Mapping[ArmKey, ArmPart]) -> Floats:
         """F_i-(k), the reach of what is committed."""
-        return np.maximum.reduce([arm.committed for arm in arms.values()])
+        best: Floats = np.maximum.reduce([arm.committed for arm in arms.values()])
+        return best
 
     def _arm_parts(self, own: ClassEnvelope) -> dict[ArmKey, ArmPart]:
         return {arm: self._arm_part(own, arm) for arm in own.view.arms}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -18,8 +19,10 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance, Measurement
 from fleetsieve.interval import Interval, lower_text, upper_text
 from fleetsieve.presentation.terminal import is_wide, literal, say, show_table
-from fleetsieve.sizing import Sizing, sizing_sentence
-from fleetsieve.solving import Need
+
+if TYPE_CHECKING:
+    from fleetsieve.sizing import Sizing
+    from fleetsieve.solving import Need
 
 STYLES = {Verdict.FEASIBLE: "bold green", Verdict.UNDECIDED: "bold yellow", Verdict.INFEASIBLE: "bold red"}
 
@@ -59,6 +62,8 @@ def show_sizing(console: Console, s: Sizing, *, bounds: str, spent: str) -> None
             )
             show_table(console, table)
             say(console, _needs(need))
+    from fleetsieve.sizing import sizing_sentence  # it imports the solver
+
     say(console, sizing_sentence(s), STYLES[s.verdict])
     say(console, f"spent: {spent}")
     show_rests_on(console, rests_on_bounds(s.envelope))

@@ -14,6 +14,7 @@ from fleetsieve.account import Account, account
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Certificate, Gap, Verdict, certify, check
 from fleetsieve.certificate.document import versions
+from fleetsieve.engines import Automatic, engine_of
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolverMissing
 from fleetsieve.figures.grid import states_in
@@ -24,10 +25,11 @@ from fleetsieve.files import Folder
 from fleetsieve.files.shell import shell_word, shell_words
 from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, read_history, state_of
+from fleetsieve.instance import Instance
 from fleetsieve.journal import PRIOR, SERVE, digests
 from fleetsieve.report.banner import MEANINGS, caveats, facts, lead, stop_words
 from fleetsieve.report.failing import failed_line, failures, undecided_by_failures
-from fleetsieve.report.headroom import engine_for, room, to_serve_all, why_short, with_fewer
+from fleetsieve.report.headroom import room, to_serve_all, why_short, with_fewer
 from fleetsieve.report.moves import moves
 from fleetsieve.report.pictures import pictures
 from fleetsieve.report.rounding import RULE
@@ -43,6 +45,7 @@ from fleetsieve.report.words import (
 )
 from fleetsieve.sieve import Sieve
 from fleetsieve.solving import Milp
+from fleetsieve.what_if import largest_demand_scale
 
 TEMPLATE = "page.html"
 
@@ -66,7 +69,7 @@ class Told:
     @property
     def counting(self) -> bool:
         """Whether counting GPUs is enough to place replicas: then hundreds of decisions take seconds, else minutes."""
-        return isinstance(self.engine, Frontier)
+        return Frontier.accepts(Envelope.of(self.read.instance).optimistic)
 
     @property
     def start_gap(self) -> Gap:
@@ -77,10 +80,8 @@ class Told:
 def told_of(read: Folder, named: str) -> Told:
     """All that a page tells of an instance or run folder; `named` is how the person called it."""
     history = read_history(read.path)
-    exact = Envelope.of(read.instance)
-    engine = engine_for(exact.optimistic)
     sieve = state_of(read, history, Milp())
-    return Told(named, read, history, sieve, account(replace(sieve)), engine)
+    return Told(named, read, history, sieve, account(replace(sieve)), Automatic())
 
 
 def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
@@ -130,7 +131,7 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             ruled_out=State.RULED_OUT in states_in(c),
             moves=moves(read, planned=planned) if sensitivity and told.counting else [],
             counting=told.counting,
-            sensitivity=shell_words(["fleetsieve", "sensitivity", named, "--demand-scale", "0.5:2"]),
+            sensitivity=shell_words(["fleetsieve", "sensitivity", named, "--demand-scale", _scales(read.instance)]),
             commands=commands(told),
             started=_started(told.history),
             servers=told.history.servers if told.history is not None else (),
@@ -145,6 +146,11 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             policy=policy(library(), SCRIPT),
         )
     )
+
+
+def _scales(instance: Instance) -> str:
+    """The demand scales that a reader may study: up to 2, or as far as demands may be stated."""
+    return f"0.5:{min(2.0, largest_demand_scale(instance)):g}"
 
 
 def _hoped(c: Certificate) -> list[dict[str, Any]]:
@@ -207,8 +213,9 @@ def _checked(told: Told) -> dict[str, Any] | None:
     stored = told.history.certificate if told.history is not None else None
     if stored is None:
         return None
-    faults = check(stored, told.certificate.envelope, told.engine, digests(told.read.path))
-    return {"faults": faults, "engine": told.engine.name}
+    engine = engine_of(told.certificate.envelope)
+    faults = check(stored, told.certificate.envelope, engine, digests(told.read.path))
+    return {"faults": faults, "engine": engine.name}
 
 
 def _versions() -> Mapping[str, str]:

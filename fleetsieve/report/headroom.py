@@ -8,19 +8,20 @@ from dataclasses import dataclass, replace
 from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.account.cells import limit_name
-from fleetsieve.allocation import TIE, Engine
+from fleetsieve.allocation import TIE
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
 from fleetsieve.certificate.sentence import listed
+from fleetsieve.engines import engine_for, engine_of
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolveFailed
 from fleetsieve.explanation import shortage_of
 from fleetsieve.files import Folder
-from fleetsieve.frontier import Frontier
+from fleetsieve.frontier import counting_places_all
 from fleetsieve.instance import TAIL_METRICS, CellKey, Instance
 from fleetsieve.report.rounding import rate, share
 from fleetsieve.sensitivity import GpusAxis
-from fleetsieve.solving import Milp, optimise_fewest_gpus
+from fleetsieve.solving import optimise_fewest_gpus
 from fleetsieve.what_if import with_floors, with_gpus
 
 NARROW = 0.05
@@ -28,11 +29,6 @@ NARROW = 0.05
 
 FEWER = 0.25
 """The share of the GPUs that is taken away where the fleet states no nodes."""
-
-
-def engine_for(problem: FleetProblem) -> Engine:
-    """The engine without a solver where counting GPUs places replicas, else the MILP."""
-    return Frontier() if Frontier.accepts(problem) else Milp()
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ def with_fewer(read: Folder) -> str:
         return ""
     envelope = Envelope.of(with_gpus(read.instance, left), read.measurements)
     try:
-        c = certify(envelope, engine_for(envelope.optimistic))
+        c = certify(envelope, engine_of(envelope))
     except SolveFailed:
         return ""
     node = read.instance.fleet.gpus - left == read.instance.fleet.pools[0].gpus_per_node
@@ -175,7 +171,7 @@ def _on_whole_fleets(envelope: Envelope, gpus: int | None) -> int | None:
     None where there is none up to a whole node more; with several pools, where each has its own number, `gpus` as it is.
     """
     pools = envelope.instance.fleet.pools
-    if gpus is None or len(pools) != 1:
+    if gpus is None or len(pools) != 1 or counting_places_all(envelope.conservative):
         return gpus
     for count in range(gpus, gpus + (pools[0].gpus_per_node or 1)):
         problem = GpusAxis(count, count).at(envelope, count).conservative

@@ -15,6 +15,7 @@ from fleetsieve.report.headroom import fewer_gpus
 from fleetsieve.report.rounding import points, rate
 from fleetsieve.sensitivity import Axis, Decision, DemandAxis, GpusAxis, SloAxis, Span, Study, study
 from fleetsieve.sensitivity.answers import added, answers
+from fleetsieve.what_if import largest_demand_scale
 
 FACTORS = 0.5, 2.0
 """The range that is studied, as multiples of a limit or of the demand; a reach of a limit may go beyond it."""
@@ -52,7 +53,7 @@ def _axes(read: Folder, planned: bool) -> Iterator[tuple[str, Axis, Callable[[St
     if any(workload.demand_rps > 0.0 for workload in instance.classes):
         yield (
             "demand of all classes (floors stay)",
-            DemandAxis(None, *FACTORS),
+            DemandAxis(None, FACTORS[0], min(FACTORS[1], largest_demand_scale(instance))),
             _demand_row if planned else _verdicts_row,
         )
     if len(instance.fleet.pools) == 1:

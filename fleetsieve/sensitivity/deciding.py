@@ -15,12 +15,12 @@ from typing import cast
 
 from fleetsieve_models.problem import STAGES, FleetProblem
 
-from fleetsieve.allocation import TIE, Allocation, Engine, Optimum, evaluate
+from fleetsieve.allocation import TIE, Allocation, Optimum, evaluate
 from fleetsieve.certificate import Certificate, Gap, Lower, Upper, certify
 from fleetsieve.certificate.sentence import listed
+from fleetsieve.engines import Automatic
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolveFailed
-from fleetsieve.frontier import Frontier
 from fleetsieve.sensitivity.given import GivenPlan
 
 BROKEN = "broken"
@@ -100,10 +100,8 @@ class Decider:
         return replace(found, verdict=BROKEN if missed else found.verdict, faults=tuple(told))
 
 
-class _Watched:
-    """The engine that fits each problem. It keeps the plan of the last goodput bound; `given`, if any, is its answer for θ-."""
-
-    name = "frontier, or the MILP where placement matters"
+class _Watched(Automatic):
+    """It keeps the plan of the last goodput bound; `given`, if any, is its answer for θ-."""
 
     def __init__(self, given: Allocation | None = None) -> None:
         self.best: Allocation | None = None
@@ -118,21 +116,13 @@ class _Watched:
         holds: Mapping[str, float] = MappingProxyType({}),
     ) -> Optimum:
         """As `allocation.Engine.optimise`."""
-        optimum = _engine(problem).optimise(problem, stages, eta=eta, holds=holds)
+        optimum = super().optimise(problem, stages, eta=eta, holds=holds)
         if tuple(stages) == ("goodput",):
             self.best = optimum.allocation
         if self._given is not None and problem is self._given.problem:
             # The gap holds for any plan as A-, so the given one takes the place of the best; m* stays that of the best.
             return replace(optimum, allocation=self._given)
         return optimum
-
-
-def _engine(problem: FleetProblem) -> Engine:
-    if Frontier.accepts(problem):
-        return Frontier()
-    from fleetsieve.solving import Milp  # a second of imports that most instances do without
-
-    return Milp()
 
 
 def _decision(envelope: Envelope, engine: _Watched) -> Decision:

@@ -2,12 +2,11 @@
 
 from fleetsieve.solving.highs import highs_version, ready, self_test, threads_in_use
 from fleetsieve.solving.milp import Milp
-from fleetsieve.solving.requirements import Need, Shortage, optimise_fewest_gpus, optimise_shortage
+from fleetsieve.solving.requirements import Need, optimise_fewest_gpus, optimise_shortage
 
 __all__ = [
     "Milp",
     "Need",
-    "Shortage",
     "highs_version",
     "optimise_fewest_gpus",
     "optimise_shortage",

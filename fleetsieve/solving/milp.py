@@ -32,6 +32,10 @@ class Milp:
     time_limit_s: float | None = None
     name: str = "highs-milp"
 
+    def accepts(self, problem: FleetProblem) -> bool:
+        """Every problem is this engine's."""
+        return True
+
     def optimise(
         self,
         problem: FleetProblem,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyomo.environ as pyo
-from fleetsieve_models.elastic import QUESTIONS, elastic
+from fleetsieve_models.elastic import QUESTIONS, elastic, lack_of
 from fleetsieve_models.fewest_gpus import STAGES as NEED_STAGES
 from fleetsieve_models.fewest_gpus import fewest_gpus
-from fleetsieve_models.problem import FleetProblem
+from fleetsieve_models.problem import FleetProblem, Name
 from fleetsieve_models.selection import enlarged, served_classes
+from fleetsieve_models.stages import Stage
 from fleetsieve_models.stages import stages as stages_of
 
-from fleetsieve.allocation import Optimum, evaluate, tolerance
+from fleetsieve.allocation import Optimum, Shortage, evaluate, tolerance
 from fleetsieve.errors import SolveFailed
 from fleetsieve.solving.highs import Ending, Session
-from fleetsieve.solving.staged import StagedSolve, value_of
+from fleetsieve.solving.staged import SLACKS, StagedSolve, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +31,6 @@ class Need:
     optimum: Optimum
     gpus: Mapping[str, int]
     price_per_h: float
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """By how much critical floors are missed: GPUs short per pool, or requests/s lacking per class without them.
-
-    `unservable` are the critical classes without any configuration, whatever the number of GPUs.
-    """
-
-    gpus: Mapping[str, int]
-    lacking_rps: Mapping[str, float]
-    unservable: tuple[str, ...]
 
 
 def optimise_fewest_gpus(problem: FleetProblem, *, time_limit_s: float | None = None) -> Need:
@@ -80,7 +70,7 @@ def optimise_shortage(problem: FleetProblem, *, time_limit_s: float | None = Non
     """By how much the floors of a problem are missed at least, in GPUs and in requests/s.
 
     Takes the problem of the best realisation. Gives exact amounts: the GPUs to add so that every floor can be met, and,
-    with the GPUs there are, what each critical class lacks in the plan that lacks least (weighted by priority).
+    with the GPUs there are, what each critical class lacks in the plan that lacks least (see `Shortage`).
 
     Raises:
         SolverMissing: when HiGHS is absent, too old or fails its self-test.
@@ -93,23 +83,40 @@ def optimise_shortage(problem: FleetProblem, *, time_limit_s: float | None = Non
     if len(unservable) == len(critical):
         return Shortage({}, {}, unservable)
 
-    def answered(question: str) -> tuple[Session, pyo.ConcreteModel]:
-        model = elastic(problem)
-        table = stages_of(model, QUESTIONS)
-        session = Session(model, time_limit_s)
-        (other,) = set(QUESTIONS) - {question}
-        session.hold(table[other].hold)
-        answer = session.solve(table[question].objective)
-        if answer.ending is not Ending.OPTIMAL:
-            raise SolveFailed(f"what the floors need was not found: {answer.reason}")
-        return session, model
-
-    session, model = answered("extra")
-    gpus = {p: count for p, count in session.integers(model.more_gpus.values()).items() if count}
-    session, model = answered("lack")
-    place = {problem.configurations[k].name: count for k, count in session.integers(model.n.values()).items()}
+    gpus = _more_gpus(elastic(problem), time_limit_s)
+    place = _lacking_least(problem, elastic(problem), time_limit_s)
     served_by = {c.class_name: c for c in evaluate(large, place).classes}
     lacking = {
         c.name: (c.floor or 0.0) * c.demand_rps - served_by[c.name].served_rps for c in critical if c.name in served
     }
     return Shortage(gpus, {name: rate for name, rate in lacking.items() if rate > tolerance(rate)}, unservable)
+
+
+def _more_gpus(model: pyo.ConcreteModel, time_limit_s: float | None) -> dict[str, int]:
+    """The GPUs to add to each pool so that nothing lacks."""
+    table = stages_of(model, QUESTIONS)
+    session = Session(model, time_limit_s)
+    session.hold(table["lack"].hold)
+    _solve(session, table["extra"])
+    return {p: count for p, count in session.integers(model.more_gpus.values()).items() if count}
+
+
+def _lacking_least(problem: FleetProblem, model: pyo.ConcreteModel, time_limit_s: float | None) -> dict[Name, int]:
+    """The replicas of the plan that lacks least on the GPUs there are: in all, then in each class in its order."""
+    own = [lack_of(k) for k in range(len(model.SERVED))]
+    table = stages_of(model, [*QUESTIONS, *own])
+    session = Session(model, time_limit_s)
+    session.hold(table["extra"].hold)
+    least = _solve(session, table["lack"])
+    for before, name in pairwise(["lack", *own[:-1]]):
+        table[before].limit.set_value(least + SLACKS[0] * max(1.0, abs(least)))
+        session.hold(table[before].hold)
+        least = _solve(session, table[name])
+    return {problem.configurations[k].name: count for k, count in session.integers(model.n.values()).items()}
+
+
+def _solve(session: Session, stage: Stage) -> float:
+    answer = session.solve(stage.objective)
+    if answer.ending is not Ending.OPTIMAL or answer.value is None:
+        raise SolveFailed(f"what the floors need was not found: {answer.reason}")
+    return answer.value

@@ -21,6 +21,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Verdict, certify
 from fleetsieve.cost import grid_cost_gpu_s, server_of
+from fleetsieve.engines import Automatic
 from fleetsieve.envelope import Envelope, fits
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement
@@ -61,11 +62,11 @@ def clairvoyant(
     Args:
         instance: with ε and η as the loop uses them.
         table: the measured rows.
-        engine: what certifies; the frontier if None.
+        engine: what certifies; the one that fits each problem if None.
         start: cells that are known to certify (of a finished run), for a good upper bound early.
         time_limit_s: after this the bounds that were found come back as they are; None is no limit.
     """
-    return _Search(instance, table, engine if engine is not None else Frontier(), time_limit_s).run(frozenset(start))
+    return _Search(instance, table, engine if engine is not None else Automatic(), time_limit_s).run(frozenset(start))
 
 
 class _Search:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from fleetsieve_models.problem import Name
 
+from fleetsieve import engines
 from fleetsieve.allocation import TIE, Allocation, Engine, evaluate
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolveFailed
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement
-from fleetsieve.solving import Milp
 
 FAULTS = {
     "slo": "a committed configuration truly violates its SLO",
@@ -90,5 +89,5 @@ class Truth:
 
 
 def engine_for(envelope: Envelope) -> Engine:
-    """The frontier where it accepts every problem of the instance, else the MILP."""
-    return Frontier() if Frontier.accepts(Envelope.of(envelope.instance).optimistic) else Milp()
+    """The engine that fits every problem of the instance: before anything is measured every configuration is possible."""
+    return engines.engine_for(Envelope.of(envelope.instance).optimistic)

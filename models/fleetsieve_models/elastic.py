@@ -23,6 +23,7 @@ def elastic(problem: FleetProblem) -> pyo.ConcreteModel:
 
         extra   min  Σ_p e_p             asked with lack held at 0: the GPUs that are short
         lack    min  Σ_i p_i λ_i l_i     asked with extra held at 0: the requests/s that critical classes lack
+        lack_k  min  p_i λ_i l_i         of the k-th critical class, asked with lack held: who lacks what
 
     Takes the problem of the best realisation. Critical classes without any configuration are left out: no number of
     GPUs helps them, and the caller says so. Gives a model like `lexicographic`, over `enlarged(problem)`.
@@ -51,5 +52,13 @@ def elastic(problem: FleetProblem) -> pyo.ConcreteModel:
     def lack(m: pyo.ConcreteModel) -> Expr:
         return sum(critical[i].priority * critical[i].demand_rps * m.l[i] for i in m.SERVED)
 
-    add_holds(m, QUESTIONS)
+    for k, i in enumerate(m.SERVED):
+        own = critical[i].priority * critical[i].demand_rps * m.l[i]
+        m.add_component(lack_of(k), pyo.Objective(expr=own, sense=pyo.minimize))
+    add_holds(m, [*QUESTIONS, *(lack_of(k) for k in range(len(m.SERVED)))])
     return m
+
+
+def lack_of(k: int) -> str:
+    """The name of the objective that is what the k-th critical class lacks."""
+    return f"lack_{k}"
