@@ -48,6 +48,8 @@ def read_instance(path: str | Path) -> Folder:
     folder = resolve(path)
     lists = {name: FaultList(str(folder / name)) for name in (INSTANCE, CLASSES, CELLS, MEASUREMENTS)}
     settings = read_settings(folder / INSTANCE, lists[INSTANCE])
+    if settings.newer:  # columns that are unknown here would be wrong only in a folder of this version
+        raise InputError(lists[INSTANCE].errors)
     pools = _known_pools(settings, lists[INSTANCE])
     classes = read_classes(folder / CLASSES, lists[CLASSES])
     cells = read_cells(folder / CELLS, classes, pools, lists[CELLS])

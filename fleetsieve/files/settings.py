@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fleetsieve import __version__
 from fleetsieve.files import toml_schema as schema
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.toml_lines import Place
@@ -19,7 +20,8 @@ from fleetsieve.instance import DEFAULT_POOL, CertificateSettings, Facts, Fleet,
 class Settings:
     """What instance.toml states. Where it has faults, what is right is here and the rest has its default.
 
-    `pools` is None when the pools cannot be told; a pool whose gpus are faulty has 0.
+    `pools` is None when the pools cannot be told; a pool whose gpus are faulty has 0. `newer`: a newer version of this program
+    made the folder, so what is unknown here need not be wrong, and nothing else of it is read.
     """
 
     name: str = ""
@@ -31,6 +33,7 @@ class Settings:
     measure: MeasureSettings = field(default_factory=MeasureSettings)
     assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=dict)
     noise: Mapping[str, float] = field(default_factory=dict)
+    newer: bool = False
 
     @property
     def fleet(self) -> Fleet:
@@ -46,6 +49,8 @@ def read_settings(path: Path, faults: FaultList) -> Settings:
 
 class _Reader(TomlTables):
     def settings(self) -> Settings:
+        if self.newer():
+            return Settings(newer=True)
         self.refuse_unknown((), self.content, [*schema.TOP, *schema.SECTIONS])
         top = self.values((), self.content, schema.TOP)
         version = top.get("schema_version", schema.SCHEMA_VERSION)
@@ -71,6 +76,18 @@ class _Reader(TomlTables):
             assumptions=self.assumptions(),
             noise=self.section("noise", schema.NOISE),
         )
+
+    def newer(self) -> bool:
+        """Whether the folder has the format of a newer version, which is an error."""
+        version = self.content.get("schema_version")
+        if not isinstance(version, int) or isinstance(version, bool) or version <= schema.SCHEMA_VERSION:
+            return False
+        message = (
+            f"schema_version {version}: a newer version of FleetSieve made this folder; this one ({__version__}) reads "
+            f"schema_version {schema.SCHEMA_VERSION}: install the newer version"
+        )
+        self.tell(("schema_version",), "version", message)
+        return True
 
     def fleet(self) -> tuple[float, tuple[Pool, ...] | None]:
         fleet = self.table("fleet")
