@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleetsieve.cli import options
-from fleetsieve.cli.main import emit, error_document, fault_documents
+from fleetsieve.cli.main import emit, error_document, fault_documents, tell_failure
 from fleetsieve.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ COUNTS = {
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     """Check an instance folder and tell every fault of its files at once, each with file, line, column and value."""
     from fleetsieve.files import bundled_names, read_instance
-    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+    from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
     if list_bundled:
         names = list(bundled_names())
@@ -50,7 +50,7 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         if not as_json:
             raise
         emit({"ok": False, **error_document(fault)})
-        say(messages(), f"error: {fault}")
+        tell_failure(fault)
         return fault.exit_code
     tell_suspicions(read.suspicions)
     document = _summary(read)

@@ -9,6 +9,7 @@ from pathlib import Path
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.plausibility import LONGEST_S, long_time
 from fleetsieve.files.schema import CLASSES, number_text
+from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
 from fleetsieve.files.table import Table, optional, read_table
 from fleetsieve.instance import MOST_DEMAND_RPS, TAIL_METRICS, Slo, WorkloadClass
 
@@ -47,6 +48,9 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
             faults.add(
                 line, "class", "duplicate class", f"class {name!r} stands on line {lines[name]} too; keep one row"
             )
+    for name, earlier in spelled_twice(lines):
+        message = f"class {name!r} stands on line {lines[earlier]} too, {SPELLED_TWICE}"
+        faults.add(lines[name], "class", "duplicate class", message)
     for line, demand in zip(table.lines.tolist(), table.numbers["demand_rps"].tolist(), strict=True):
         if demand > MOST_DEMAND_RPS:
             message = f"{number_text(demand)} is out of range; demand_rps must be <= {MOST_DEMAND_RPS:g}"

@@ -10,6 +10,7 @@ from typing import Any
 from fleetsieve import __version__
 from fleetsieve.files import toml_schema as schema
 from fleetsieve.files.faults import FaultList
+from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
 from fleetsieve.files.toml_lines import Place
 from fleetsieve.files.toml_reading import TomlTables, read_toml, shown
 from fleetsieve.files.toml_schema import Key, Type
@@ -119,6 +120,9 @@ class _Reader(TomlTables):
                 self.tell(
                     (*place, "name"), "duplicate pool", f"a second pool is called {pool.name!r}; names must differ"
                 )
+            for _, earlier in spelled_twice([*(other.name for other in pools), pool.name]):
+                message = f"pool {pool.name!r} is pool {earlier!r}, {SPELLED_TWICE}"
+                self.tell((*place, "name"), "duplicate pool", message)
             pools.append(pool)
         return shared.get("max_utilisation", 1.0), tuple(pools)
 

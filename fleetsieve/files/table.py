@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from fleetsieve.files.csv_rows import open_rows
 from fleetsieve.files.faults import FaultList, close_match
 from fleetsieve.files.schema import FLAG_WORDS, LARGEST_INTEGER, Column, Kind, number_text
+from fleetsieve.files.spelling import respelled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +46,10 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def respelled(self, column: str, known: Iterable[str]) -> Table:
+        """The table with the names of a text column written as they are in `known`, where only the normalisation differs."""
+        return replace(self, text={**self.text, column: respelled(self.text[column], known)})
 
 
 def read_table(path: Path, known: Sequence[Column], faults: FaultList) -> Table | None:

@@ -70,6 +70,16 @@ def test_a_wrong_line_is_told(sample: Sample, old: str, new: str, line: int, col
     assert message in said
 
 
+def test_the_known_keys_are_listed_once(sample: Sample) -> None:
+    sample.write("instance.toml", TOML + "[noise]\nfirst = 1\nsecond = 2\nttft_p9 = 3\n")
+    told = [fault.message for fault in sample.faults()]
+    assert told == [
+        "unknown key 'first' ([noise] takes ttft_p99, e2e_p99, tpot_p99, throughput)",
+        "unknown key 'second'",
+        "unknown key 'ttft_p9'; did you mean 'ttft_p99'?",
+    ]
+
+
 def test_a_newer_version_is_told_before_what_it_added(sample: Sample) -> None:
     sample.replace("instance.toml", "schema_version = 1", "schema_version = 2\nowner = 'me'")
     sample.replace("classes.csv", "priority", "importance")
