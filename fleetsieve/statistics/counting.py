@@ -55,7 +55,7 @@ BACKLOG_SHARE = 0.5
 """A p99 below this share of the wait that a backlog would have made contradicts the backlog."""
 
 CERTAIN = 0.99
-"""Below this success, requests that failed may have left a queue before their turn."""
+"""Below this success, requests that failed may have held places for a time that nobody knows, or left a queue before their turn."""
 
 
 def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> str:
@@ -72,12 +72,11 @@ def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> st
     if success.hi == 0.0 or (served is not None and served.hi == 0.0):
         return "no request succeeded"
     longest_s = _longest_s(row, workload)
-    if served is None or longest_s is None or success.lo == 0.0 or not math.isfinite(served.hi) or not cell.offered:
+    if served is None or longest_s is None or success.lo < CERTAIN or not math.isfinite(served.hi) or not cell.offered:
         return ""
     if cell.load_kind is LoadKind.CONCURRENCY:
-        # Failed requests were in flight too: they count with the time that the others took.
-        return _why_loop(served.hi / success.lo * longest_s, cell.offered)
-    return _why_backlog(served.hi, cell.offered, longest_s, row.window_s) if success.lo >= CERTAIN else ""
+        return _why_loop(served.hi * longest_s, cell.offered)
+    return _why_backlog(served.hi, cell.offered, longest_s, row.window_s)
 
 
 def rows_that_count(instance: Instance, rows: Iterable[Measurement]) -> tuple[Measurement, ...]:

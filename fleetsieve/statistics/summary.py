@@ -18,7 +18,6 @@ import numpy as np
 
 from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKind, Measurement, Reading, Slo, Status
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-from fleetsieve.records import RequestRecords
 from fleetsieve.statistics.intervals import (
     batch_rates_rps,
     p99_interval,
