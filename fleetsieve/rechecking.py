@@ -8,12 +8,11 @@ from typing import Any
 
 from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Certificate, Checked, Verdict, check, under
-from fleetsieve.certificate.check import FIRST
 from fleetsieve.explanation import why_infeasible
 from fleetsieve.files import Folder
 from fleetsieve.history import read_history, state_of
 from fleetsieve.journal import digests
-from fleetsieve.rule_sets import RULE_SETS
+from fleetsieve.rule_sets import FIRST, RULE_SETS
 from fleetsieve.stopping import Stop
 
 

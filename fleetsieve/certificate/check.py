@@ -25,7 +25,7 @@ from fleetsieve.certificate.sentence import listed, rows_apart
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import FleetSieveError
 from fleetsieve.instance import Instance, Measurement
-from fleetsieve.rule_sets import CURRENT, RULE_SETS
+from fleetsieve.rule_sets import CURRENT, FIRST, RULE_SETS
 
 APART = frozenset({"schema_version", "rule_set", "verdict", "conservative", "optimistic", "eta", "epsilon", "files"})
 """Compared on their own."""
@@ -35,9 +35,6 @@ INFORMATIONAL = frozenset({"engine", "versions"})
 
 GUESSED = frozenset({"to_close_gpu_s", "price_requests"})
 """What a policy expected when a run was stopped: another version's policy may expect something else."""
-
-FIRST = 1
-"""The schema and the rule set of certificates that name none: those of version 0.1.0."""
 
 
 @dataclass(frozen=True)

@@ -177,15 +177,15 @@ def rows_apart(envelope: Envelope) -> tuple[str, ...]:
             known = own.view.known[key]
             for row in known.rows:
                 if row.refused:
-                    apart.setdefault(f"does not count, because {row.refused}", []).append(f"{key} seed {row.seed}")
+                    apart.setdefault(f"not counted, because {row.refused}", []).append(f"{key} seed {row.seed}")
             least = own.view.rules.rule_set.least_success
             if known.success is not None and known.success.hi < least:
-                why = f"bounds no other capacity, because its success is below {least:g}"
+                why = f"no bound on other cells' capacity, because too many requests failed (success below {least:g})"
                 apart.setdefault(why, []).append(str(key))
             if own.view.rules.rule_set.refuses and (lost := known.without_record):
                 why = f"{lost} requests without a record count as failed"
                 apart.setdefault(why, []).append(str(key))
-    return tuple(f"{listed(names, 5)}: {why}" for why, names in apart.items())
+    return tuple(f"{why}: {listed(names, 5)}" for why, names in apart.items())
 
 
 def measured_cells(envelope: Envelope) -> list[KnownCell]:
