@@ -87,7 +87,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
             "yellow",
         )
     journal.mend()
-    read = read_instance(journal.folder)
+    read = _under_its_rules(read_instance(journal.folder), journal)
     _keep_config(journal, probing, read)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(probing)
@@ -108,6 +108,26 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         )
         raise
     return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+def _under_its_rules(read: Folder, journal: Journal) -> Folder:
+    """The run's folder under the rule set that it began with (see `rule_sets`).
+
+    Raises:
+        UsageError: when this version does not know that set.
+    """
+    from fleetsieve.certificate import under
+    from fleetsieve.presentation.terminal import messages, say
+    from fleetsieve.rule_sets import CURRENT, FIRST, rule_set
+
+    number = journal.start.get("rule_set", FIRST)
+    if not isinstance(number, int):
+        raise UsageError(f"the first line of the log is damaged: rule_set {number!r}")
+    rule_set(number)
+    if number != CURRENT:
+        told = f"note: this run keeps rule set {number}; `fleetsieve certify` says what set {CURRENT} makes of its certificate"
+        say(messages(), told)
+    return replace(read, instance=under(read.instance, number))
 
 
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:

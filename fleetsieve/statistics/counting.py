@@ -55,7 +55,7 @@ BACKLOG_SHARE = 0.5
 """A p99 below this share of the wait that a backlog would have made contradicts the backlog."""
 
 CERTAIN = 0.99
-"""Below this success, requests that failed may have left a queue before their turn."""
+"""Below this success, requests that failed may have held places for a time that nobody knows, or left a queue before their turn."""
 
 
 def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> str:
@@ -72,12 +72,11 @@ def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> st
     if success.hi == 0.0 or (served is not None and served.hi == 0.0):
         return "no request succeeded"
     longest_s = _longest_s(row, workload)
-    if served is None or longest_s is None or success.lo == 0.0 or not math.isfinite(served.hi) or not cell.offered:
+    if served is None or longest_s is None or success.lo < CERTAIN or not math.isfinite(served.hi) or not cell.offered:
         return ""
     if cell.load_kind is LoadKind.CONCURRENCY:
-        # Failed requests were in flight too: they count with the time that the others took.
-        return _why_loop(served.hi / success.lo * longest_s, cell.offered)
-    return _why_backlog(served.hi, cell.offered, longest_s, row.window_s) if success.lo >= CERTAIN else ""
+        return _why_loop(served.hi * longest_s, cell.offered)
+    return _why_backlog(served.hi, cell.offered, longest_s, row.window_s)
 
 
 def rows_that_count(instance: Instance, rows: Iterable[Measurement]) -> tuple[Measurement, ...]:
@@ -140,7 +139,7 @@ def _why_loop(in_flight: float, concurrency: float) -> str:
 
 
 def _why_rate(records: RequestRecords, offered_rps: float, allowed_late_s: float) -> str:
-    """Open loop, from requests: they were due, or without a schedule sent, at another rate; or sent late or more slowly than due."""
+    """Open loop, from requests: they were sent at another rate than the cell's, or late, or more slowly than they were due."""
     inside = records.sent_at_s >= 0.0
     due = records.scheduled_at_s
     known = np.zeros(len(inside), dtype=bool) if due is None else inside & np.isfinite(due)
