@@ -10,8 +10,9 @@ from typing import Any
 from fleetsieve import __version__
 from fleetsieve.files import toml_schema as schema
 from fleetsieve.files.faults import FaultList
+from fleetsieve.files.plausibility import wide_slack
 from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
-from fleetsieve.files.toml_lines import Place
+from fleetsieve.files.toml_lines import Place, line_of
 from fleetsieve.files.toml_reading import TomlTables, read_toml, shown
 from fleetsieve.files.toml_schema import Key, Type
 from fleetsieve.instance import DEFAULT_POOL, CertificateSettings, Facts, Fleet, MeasureSettings, Pool
@@ -66,13 +67,17 @@ class _Reader(TomlTables):
         if measure.max_window_s is not None and measure.max_window_s < measure.window_s:
             message = f"max_window_s {measure.max_window_s:g} is less than window_s {measure.window_s:g}"
             self.tell(("measure", "max_window_s"), "out of range", message)
+        certificate = CertificateSettings(**self.section("certificate", schema.CERTIFICATE))
+        if why := wide_slack(certificate):
+            line = line_of(self.lines, ("certificate", "eta"))
+            self.faults.suspect(line, "certificate.eta", "slack above the gap", why)
         return Settings(
             name=top.get("name", ""),
             source=top.get("source", ""),
             max_utilisation=max_utilisation,
             pools=pools,
             facts=Facts(**self.section("facts", schema.FACTS)),
-            certificate=CertificateSettings(**self.section("certificate", schema.CERTIFICATE)),
+            certificate=certificate,
             measure=measure,
             assumptions=self.assumptions(),
             noise=self.section("noise", schema.NOISE),

@@ -151,7 +151,9 @@ def test_a_wrong_column(sample: Sample, old: str, new: str, column: str, message
     assert message in said
 
 
-BENCHMARK = "workload,gpu,tp,request_rate,max_concurrency,num_prompts,request_throughput,p99_ttft_ms,p99_tpot_ms,duration_s"
+BENCHMARK = (
+    "workload,gpu,tp,request_rate,max_concurrency,num_prompts,request_throughput,p99_ttft_ms,p99_tpot_ms,duration_s"
+)
 
 
 def test_a_raw_benchmark_table_is_told_the_columns_once_and_only_near_names(sample: Sample) -> None:
