@@ -4,7 +4,7 @@
 
 A quarter of the rows is spoiled: a loop that was not held, many failed requests, a look without a success, a client that was too
 slow, requests without a record. A certificate is wrong when it is certified-infeasible and some plan meets every floor, when it
-commits a cell that misses its SLO, or when another plan is better by more than ε. Counted under the rules of today and those of 0.1.0.
+commits a cell that misses its SLO, or when another plan is better by more than ε. Rule set 1 is that of version 0.1.0.
 
 Closed loop: N requests in flight take W(N) = W0 (1 + N / K) each, so c(N) = N / W(N). Open loop: at a rate below μ a replica keeps
 up, above it does not.

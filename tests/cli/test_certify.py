@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+
+from fleetsieve.certificate import plan_document
 
 
 @pytest.fixture
@@ -244,14 +247,10 @@ def test_a_key_that_came_later_is_no_contradiction_in_an_older_certificate(cli, 
     document = json.loads(stored.read_text())
     document["versions"]["fleetsieve"] = "0.1.9"
     stored.write_text(json.dumps(document))
-    from fleetsieve.certificate import check
-    from fleetsieve.certificate import document as documents
-
-    original = documents.plan_document
-    for module in (check, documents):
-        monkeypatch.setattr(
-            module, "plan_document", lambda *given: {**original(*given), "owner": "platform"}, raising=False
-        )
+    original = plan_document
+    for name in ("check", "document"):
+        module = sys.modules[f"fleetsieve.certificate.{name}"]
+        monkeypatch.setattr(module, "plan_document", lambda *given: {**original(*given), "owner": "platform"})
     found = cli("certify", folder.path, "--json")
     assert (found.code, found.document["faults"]) == (0, [])
     assert found.document["notes"][0].startswith("version 0.1.9 wrote it")
