@@ -6,7 +6,8 @@ may not repeat: it keeps the cell out of the committed plan and leaves it open u
 
  - No success: without one successful request there is no tail and no capacity.
  - Closed loop: Little's law. c requests/s that take W seconds each on average are c W in flight; of a loop that was held these
-   are the concurrency N. With requests the mean W is known; without, the p99 takes its place, which is never below the mean.
+   are the concurrency N. With requests the mean W is known; without, the p99 takes its place, or the middle of median and p99:
+   half of the requests took the median at most, and nearly all others the p99.
  - Open loop, from requests: what was sent against what was due; and how late.
  - Open loop, from figures alone: of λ requests/s that arrive during W seconds while c are served, (λ - c) W wait at its end, so the
    last of them takes W (1 - c/λ) seconds at least. A p99 that is far below that contradicts the stated load.
@@ -83,7 +84,7 @@ def rows_that_count(instance: Instance, rows: Iterable[Measurement]) -> tuple[Me
     """The rows as the rule set of the instance takes them, in their order.
 
     One that does not count is a `rejected` one, with the reason in `refused`. Where no server ever started, failed starts are a
-    fault of the configuration and no evidence about GPUs: they are `crashed` ones.
+    fault of the configuration and no evidence about GPUs: they are refused too.
 
     Raises:
         UsageError: when the rule set is not known.
@@ -100,7 +101,7 @@ NEVER_STARTED = "no server ever started: that is a fault of the configuration"
 
 def _taken(instance: Instance, row: Measurement, no_start: bool) -> Measurement:
     if no_start:
-        return replace(row, status=Status.CRASHED, refused=NEVER_STARTED)
+        return replace(row, refused=NEVER_STARTED)
     cell = instance.cell_by_key.get(row.key)
     why = "" if cell is None else why_not_counted(cell, row, instance.class_by_name[row.key.class_name])
     return replace(row, status=Status.REJECTED, refused=why) if why else row
@@ -189,10 +190,12 @@ def _why_length(records: RequestRecords, workload: WorkloadClass) -> str:
 
 
 def _longest_s(row: Measurement, workload: WorkloadClass) -> float | None:
-    """A time that the mean end-to-end latency does not exceed: its p99, or TTFT and TPOT p99 with the class's output tokens."""
+    """A time that the mean end-to-end latency does not exceed: from its p99, or those of TTFT and TPOT with the output tokens."""
     tails = {metric: row.tail(metric).interval(NON_NEGATIVE) for metric in TAIL_METRICS}
     e2e, ttft, tpot = tails["e2e"], tails["ttft"], tails["tpot"]
     if e2e is not None:
+        if row.e2e_p50_s is not None and row.e2e_p50_s <= e2e.hi < math.inf:
+            return (row.e2e_p50_s + e2e.hi) / 2.0
         return e2e.hi if math.isfinite(e2e.hi) else None
     if ttft is None or tpot is None or not workload.output_tokens:
         return None
