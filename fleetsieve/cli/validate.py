@@ -33,6 +33,7 @@ COUNTS = {
 @options.as_json
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     """Check an instance folder and tell every fault of its files at once, each with file, line, column and value."""
+    from fleetsieve.certificate.document import top_document
     from fleetsieve.files import bundled_names, read_instance
     from fleetsieve.ladder_tops import told_top
     from fleetsieve.presentation.terminal import results, say, tell_suspicions
@@ -57,7 +58,7 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         return fault.exit_code
     tell_suspicions(read.suspicions)
     tops = _tops(read)
-    document = _summary(read) | {"ladder_tops": [_top_document(top) for top in tops]}
+    document = _summary(read) | {"ladder_tops": [top_document(top) for top in tops]}
     if as_json:
         emit(document)
         return 0
@@ -87,20 +88,6 @@ def _tops(read: Folder) -> tuple[LadderTop, ...]:
     from fleetsieve.ladder_tops import ladder_tops
 
     return ladder_tops(Envelope.of(read.instance, read.measurements)) if read.measurements else ()
-
-
-def _top_document(top: LadderTop) -> dict[str, Any]:
-    key, added = top.top, top.next
-    return {
-        "class": key.class_name,
-        "tp": key.tp,
-        "pool": key.pool,
-        "load": key.load,
-        "capacity_rps": top.capacity_rps,
-        "next_load": added.key.load,
-        "next_offered": added.offered,
-        "next_at_most_rps": top.at_most_rps,
-    }
 
 
 TITLES = {"ttft": "TTFT", "e2e": "e2e", "tpot": "TPOT"}
