@@ -19,6 +19,7 @@ STORY = """
     prior                   what a tool predicts of cells
     statistics              rows of one cell -> intervals
     assumptions             what is taken for granted of cells that were not measured
+    standing                whether a cell may be asked for, and why (not)
     envelope                bounds of every cell
     allocation              a plan and its exact value
     frontier                the fleet decision without a solver

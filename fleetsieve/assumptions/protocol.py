@@ -24,12 +24,13 @@ class Limit(NamedTuple):
     """One statement about one unmeasured quantity of one cell.
 
     `quantity` is "capacity" (then `value` is the most it can be, requests/s), a tail metric (then the least, seconds) or
-    "memory" (the cell cannot run at all, whatever the value).
+    "memory" (the cell cannot run at all, whatever the value). `because` says for "memory" why the cell is closed.
     """
 
     key: CellKey
     quantity: str
     value: float
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
