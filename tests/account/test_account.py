@@ -102,7 +102,9 @@ def test_a_settled_verdict_leaves_nothing_to_change(states):
 
 def test_a_planned_cell_is_said_to_be_planned(states):
     c = states[-1].certificate
-    planned = {cell.key: cell.planned_replicas for cell in cell_accounts(c, states[-1].standings) if cell.planned_replicas}
+    planned = {
+        cell.key: cell.planned_replicas for cell in cell_accounts(c, states[-1].standings) if cell.planned_replicas
+    }
     assert planned == dict(c.conservative.replica_counts)
 
 
