@@ -16,7 +16,9 @@ class Standing(StrEnum):
     LACKING = "its rows lack a value that a decision needs"
     STRADDLES = "its bounds straddle the SLO, and another measurement narrows them"
     WIDE = "another measurement narrows what it promises"
-    UNUSABLE = "no plan may use it: excluded, closed, ruled out, too large for a node, or of a class that demands nothing"
+    UNUSABLE = (
+        "no plan may use it: excluded, closed, ruled out, too large for a node, or of a class that demands nothing"
+    )
     GIVEN_UP = "it failed as often as a run tries"
     LOOKS_USED = "it was measured as often as max_looks allows"
     SETTLED = "another measurement would say no more of it"

@@ -148,6 +148,8 @@ def _effect(
     if not standing.asks:
         return False, _not_asked(own, b, standing)
     better = replacing(certificate.envelope, own, b, usable)
+    if better == b.cell.key:
+        return False, "measured, and sure to serve as much of its class as a plan could use it for"
     if better is not None:
         return False, f"{better} serves as much of the class on no more GPUs, measured"
     return True, "another look may settle it" if b.measured else "a plan may use it, for all that is known"

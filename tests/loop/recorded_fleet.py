@@ -1,4 +1,4 @@
-"""Two classes that are measured request by request: chat has a cell that straddles its SLO for good, code has none that it can commit."""
+"""Two classes measured request by request: a cell of chat straddles its SLO for good, code has none that it can commit."""
 
 from __future__ import annotations
 
