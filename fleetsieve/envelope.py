@@ -14,6 +14,7 @@ from functools import cached_property
 from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
 from fleetsieve.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, assumptions_of
+from fleetsieve.brief import counted, summary
 from fleetsieve.instance import (
     TAIL_METRICS,
     THROUGHPUT,
@@ -64,6 +65,18 @@ class ClassEnvelope:
     contradictions: tuple[Contradiction, ...]
     beyond_memory: Mapping[CellKey, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"ClassEnvelope of {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """How many cells there are, and what is known of them: "chat: 12 cells, 3 measured, 2 to commit, 8 possible"."""
+        found = self.bounds.values()
+        counts = {"measured": sum(b.measured for b in found), "to commit": sum(b.committable for b in found)}
+        counts["possible"] = sum(b.possible for b in found)
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        return f"{self.view.workload.name}: {counted(len(self.bounds), 'cell')}, {told}"
+
     @cached_property
     def servable(self) -> bool:
         """Whether some cell that fits its pool may serve requests under the upper bounds."""
@@ -110,6 +123,9 @@ class Envelope:
     instance: Instance
     classes: Mapping[str, ClassEnvelope]
     assumptions: tuple[Assumption, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return summary(f"Envelope of {self.instance.name}", [own.sentence for own in self.classes.values()])
 
     @classmethod
     def of(cls, instance: Instance, measurements: Iterable[Measurement] = ()) -> Envelope:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetsieve.brief import brief
 from fleetsieve.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,9 @@ class RequestRecords:
     tpot_s: Floats
     ok: NDArray[np.bool_]
     window_s: float
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def __post_init__(self) -> None:
         lengths = {name: len(getattr(self, name)) for name in ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok")}

@@ -18,6 +18,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from fleetsieve.allocation import Engine
+from fleetsieve.brief import brief, counted, summary
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_after
 from fleetsieve.envelope import Envelope, standings
@@ -42,6 +43,9 @@ class Experiment:
     expected_cost_gpu_s: float
     scores: Mapping[CellKey, float]
 
+    def __repr__(self) -> str:
+        return brief(self)
+
 
 @dataclass(frozen=True)
 class Sieve:
@@ -63,6 +67,13 @@ class Sieve:
     spent_gpu_s: float = 0.0
     stop: StopRule | None = None
     prior: Predictions | None = None
+
+    def __repr__(self) -> str:
+        lines = [f"{counted(len(self.measurements), 'measurement')}, {self.spent_gpu_s:,.0f} GPU-seconds"]
+        lines += (
+            repr(self.certificate).splitlines() if "certificate" in self.__dict__ else []
+        )  # a solve is not for printing
+        return summary(f"Sieve of {self.instance.name}, by {self.policy.name}", map(str.strip, lines))
 
     @classmethod
     def start(

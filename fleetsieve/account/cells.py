@@ -11,6 +11,7 @@ from fleetsieve_models.problem import Configuration
 
 from fleetsieve.account.bounds import SUCCESS, Bound, Witnesses, bounds_of
 from fleetsieve.assumptions import CAPACITY, MEMORY
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.replacing import replacing
 from fleetsieve.certificate.sentence import listed
@@ -46,6 +47,9 @@ class CellAccount:
     standing: Standing
     can_change: bool
     why: str
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @property
     def key(self) -> CellKey:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fleetsieve.account.cells import CellAccount, Known, cell_accounts
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.certificate.sentence import hoped_for, listed
 from fleetsieve.cost import cost_gpu_s
@@ -23,6 +24,9 @@ class Next:
     experiment: Experiment
     at_best: Certificate
     at_worst: Certificate
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,9 @@ class Account:
     failed: tuple[CellKey, ...]
     failed_at_best: Certificate | None
     without_failed: Certificate | None
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @property
     def could_settle(self) -> bool:

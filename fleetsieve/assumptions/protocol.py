@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+from fleetsieve.brief import brief
 from fleetsieve.instance import ArmKey, Cell, CellKey, Facts, LoadKind, Pool, WorkloadClass
 from fleetsieve.statistics import KnownCell, Rules
 
@@ -54,6 +55,9 @@ class ClassView:
     facts: Facts
     pools: Mapping[str, Pool]
     rules: Rules = field(default_factory=Rules)
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @cached_property
     def ladders(self) -> Mapping[ArmKey, tuple[Cell, ...]]:

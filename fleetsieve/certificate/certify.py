@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fleetsieve.allocation import Allocation, Engine, evaluate
+from fleetsieve.brief import summary
 from fleetsieve.certificate.gap import Gap, Lower, Upper, keeps_least_fulfilment
 from fleetsieve.certificate.rule import blocking_stage, meets_floors
 from fleetsieve.envelope import Envelope, candidates
@@ -57,6 +58,15 @@ class Certificate:
     blocking: str
     settling: tuple[CellKey, ...]
     reason: str = ""
+
+    def __repr__(self) -> str:
+        from fleetsieve.certificate.sentence import gap_text  # which speaks of certificates
+
+        lines = [f"gap {gap_text(self.gap)}, certifies at {self.epsilon:g}"]
+        lines += [f"blocked by {self.blocking}"] if self.blocking else []
+        lines += [f"unservable: {', '.join(self.unservable)}"] if self.unservable else []
+        plan = [got.sentence for got in self.conservative.classes]
+        return summary(f"Certificate of {self.envelope.instance.name}: {self.verdict}", [*lines, *plan])
 
 
 def certify(
