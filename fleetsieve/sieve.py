@@ -127,7 +127,7 @@ class Sieve:
         first = frozenset(key for key in waiting if not self._moves_nothing(key, told[key]))
         if first and not self._futile(first):
             return MappingProxyType(told | dict.fromkeys(waiting - first, Standing.SET_ASIDE))
-        futile = waiting if self._futile(waiting) else ()
+        futile = waiting if waiting and self._futile(waiting) else ()
         return MappingProxyType(told | dict.fromkeys(futile, Standing.FUTILE))
 
     @cached_property
