@@ -7,6 +7,7 @@ checks here guard programs that build instances themselves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -14,6 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleetsieve.brief import brief, counted, summary
 from fleetsieve.errors import UsageError
 from fleetsieve.interval import Interval
 from fleetsieve.rule_sets import CURRENT
@@ -257,6 +259,9 @@ class Measurement:
     records: RequestRecords | None = field(default=None, compare=False, repr=False)
     refused: str = field(default="", compare=False)
 
+    def __repr__(self) -> str:
+        return brief(self)
+
     def tail(self, metric: str) -> Reading:
         """The p99 reading of `metric`, one of "ttft", "e2e", "tpot"."""
         return {"ttft": self.ttft_p99_s, "e2e": self.e2e_p99_s, "tpot": self.tpot_p99_s}[metric]
@@ -284,6 +289,13 @@ class Instance:
     measure: MeasureSettings = field(default_factory=MeasureSettings)
     assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=dict)
     noise: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = Counter(cell.key.class_name for cell in self.cells)
+        classes = [f"{c.name}: {c.demand_rps:g} requests/s, {counted(counts[c.name], 'cell')}" for c in self.classes]
+        return summary(
+            f"Instance {self.name}: {counted(self.fleet.gpus, 'GPU')}, {counted(len(self.cells), 'cell')}", classes
+        )
 
     def __getstate__(self) -> dict[str, object]:
         """What pickling keeps: the fields; what derives from them is derived again (a read-only view cannot be pickled)."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetsieve.brief import brief
 from fleetsieve.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -33,6 +34,9 @@ class RequestRecords:
     window_s: float
     scheduled_at_s: Floats | None = None
     output_tokens: Floats | None = None
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def __post_init__(self) -> None:
         columns = ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok", "scheduled_at_s", "output_tokens")

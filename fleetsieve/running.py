@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 
+from fleetsieve.brief import summary
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Measurement, Status
@@ -23,6 +24,9 @@ class Step:
     row: Measurement
     sieve: Sieve
     changed: str
+
+    def __repr__(self) -> str:
+        return summary(f"Step {self.number}: {self.experiment.key} {self.row.status}", self.changed.split("; "))
 
 
 def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> tuple[Sieve, tuple[Step, ...]]:

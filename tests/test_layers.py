@@ -13,12 +13,14 @@ ROOT = Path(__file__).resolve().parents[1]
 STORY = """
     fleetsieve_models       the mathematics: numbers in, Pyomo models out
     errors                  what can go wrong, said to a person
-    interval rule_sets      what is known about a number; what a row means, version by version
+    interval                what is known about a number
+    rule_sets brief         what a row means, version by version; what results print of themselves
     records                 what each request of a look showed
     instance                what an operator states, what a measurement says
     prior                   what a tool predicts of cells
     statistics              rows of one cell -> intervals
     assumptions             what is taken for granted of cells that were not measured
+    standing                whether a cell may be asked for, and why (not)
     envelope                bounds of every cell
     ladder_tops             ladders that end on a rung that still meets
     allocation              a plan and its exact value

@@ -41,6 +41,6 @@ class MemoryMonotone:
             exhausted = False
             for cell in ladder:
                 if exhausted:
-                    yield Limit(cell.key, MEMORY, 0.0)
+                    yield Limit(cell.key, MEMORY, 0.0, "a higher load than one that ran out of memory twice")
                 known = view.known.get(cell.key)
                 exhausted = exhausted or (known is not None and known.out_of_memory)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+from fleetsieve.brief import brief
 from fleetsieve.instance import ArmKey, Cell, CellKey, Facts, LoadKind, Pool, WorkloadClass
 from fleetsieve.statistics import KnownCell, Rules
 
@@ -24,12 +25,13 @@ class Limit(NamedTuple):
     """One statement about one unmeasured quantity of one cell.
 
     `quantity` is "capacity" (then `value` is the most it can be, requests/s), a tail metric (then the least, seconds) or
-    "memory" (the cell cannot run at all, whatever the value).
+    "memory" (the cell cannot run at all, whatever the value). `because` says for "memory" why the cell is closed.
     """
 
     key: CellKey
     quantity: str
     value: float
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,6 +55,9 @@ class ClassView:
     facts: Facts
     pools: Mapping[str, Pool]
     rules: Rules = field(default_factory=Rules)
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @cached_property
     def ladders(self) -> Mapping[ArmKey, tuple[Cell, ...]]:

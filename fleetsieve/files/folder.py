@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetsieve.brief import counted, summary
 from fleetsieve.errors import Fault, InputError
 from fleetsieve.files.bundled import resolve
 from fleetsieve.files.cells import read_cells
@@ -35,6 +36,11 @@ class Folder:
     measurements: tuple[Measurement, ...]
     suspicions: tuple[Fault, ...]
     path: Path
+
+    def __repr__(self) -> str:
+        beside = f" and {counted(len(self.suspicions), 'warning')}" if self.suspicions else ""
+        told = f"Folder {self.path} with {counted(len(self.measurements), 'measured row')}{beside}"
+        return summary(told, map(str.strip, repr(self.instance).splitlines()))
 
 
 def read_instance(path: str | Path) -> Folder:

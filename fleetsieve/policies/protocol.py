@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import CellKey
@@ -28,6 +29,9 @@ class Situation:
     seed: int
     prior: Predictions | None = None
 
+    def __repr__(self) -> str:
+        return brief(self)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -40,6 +44,9 @@ class Choice:
     reason: str
     scores: Mapping[CellKey, float]
     to_close_gpu_s: float | None = None
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 def best(scores: Mapping[CellKey, float], cost_gpu_s: Mapping[CellKey, float]) -> CellKey:

@@ -184,8 +184,8 @@ def _worth(more: Mapping[str, Any] | None) -> str:
     if more is None:
         return "cannot be told"
     least = more["min_fulfilment"]
-    told = f"{least:+.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
-    return f"{more['goodput_rps']:+.3f} requests/s and {told}"
+    told = f"{least:+z.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
+    return f"{more['goodput_rps']:+z.3f} requests/s and {told}"
 
 
 def _carries(what: str, holds: Mapping[str, Any] | None) -> str:

@@ -137,7 +137,7 @@ def _named(prefix: str, span: Span) -> dict[str, object]:
 
 
 def _csv(spans: Sequence[str], rows: Sequence[tuple[Mapping[str, object], Stretch]], classes: Sequence[str]) -> str:
-    own = [f"{what}:{name}" for name in classes for what in ("tp", "load", "replicas", "fulfilment")]
+    own = [f"{what}:{name}" for name in classes for what in ("tp", "load", "replicas", "fulfilment", "pool")]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*spans, *COLUMNS, *own], lineterminator="\n")
     writer.writeheader()
@@ -165,6 +165,7 @@ def _row(stretch: Stretch) -> dict[str, object]:
         for got in decision.plan.classes:
             key = got.configuration.name if got.configuration is not None else None
             if isinstance(key, CellKey):
-                row |= {f"tp:{got.class_name}": key.tp, f"load:{got.class_name}": key.load}
+                own = {"tp": key.tp, "load": key.load, "pool": key.pool}
+                row |= {f"{what}:{got.class_name}": value for what, value in own.items()}
             row |= {f"replicas:{got.class_name}": got.replicas, f"fulfilment:{got.class_name}": got.fulfilment}
     return row

@@ -11,9 +11,11 @@ both have infinitely many are sampled along the first, and every region says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from fleetsieve.brief import counted, summary
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import UsageError
@@ -51,6 +53,10 @@ class Study:
     base: Envelope
     decider: Decider
     stretches: tuple[Stretch, ...]
+
+    def __repr__(self) -> str:
+        spans = [f"{s.span.lo:.6g} to {s.span.hi:.6g}: {s.decision.verdict}" for s in self.stretches]
+        return summary(f"Study of {self.instance.name}, {self.axis.title}: {counted(len(spans), 'interval')}", spans)
 
     def decide(self, value: float) -> Decision:
         """The decision at one value of the axis."""
@@ -98,6 +104,11 @@ class Map:
     y: Axis
     decider: Decider
     regions: tuple[Region, ...]
+
+    def __repr__(self) -> str:
+        verdicts = Counter(r.stretch.decision.verdict for r in self.regions)
+        told = [f"{verdict}: {counted(count, 'region')}" for verdict, count in verdicts.items()]
+        return summary(f"Map of {self.instance.name}: x is {self.x.title}, y is {self.y.title}", told)
 
 
 def study(instance: Instance, rows: Iterable[Measurement], axis: Axis, given: GivenPlan | None = None) -> Study:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fleetsieve.brief import brief
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.interval import Interval
 
@@ -28,6 +29,9 @@ class KnownCell:
     tpot_p99_s: Interval | None = None
     success: Interval | None = None
     missing_requests: int = 0
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def tail_s(self, metric: str) -> Interval | None:
         """The p99 interval of "ttft", "e2e" or "tpot" in seconds."""
