@@ -19,6 +19,14 @@ WIDE = 120
 """From this many columns on, everything of a class stands on one line."""
 
 
+class _Stream(Console):
+    """A console that leaves it to the command line what a reader that went away means; rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Give on the BrokenPipeError that rich has just caught."""
+        raise  # noqa: PLE0704
+
+
 def results() -> Console:
     """The console of results."""
     return _console(stderr=False)
@@ -32,7 +40,7 @@ def messages() -> Console:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else PLAIN_WIDTH
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
+    return _Stream(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
 def is_wide(console: Console) -> bool:
