@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleetsieve.cli import options
+from fleetsieve.cli.labels import distinct
 from fleetsieve.cli.main import emit
 from fleetsieve.errors import FleetSieveError, UsageError
 
@@ -55,7 +56,7 @@ def command(
     """Compare policies on measured tables: GPU-seconds to the same certificate, regret on the way, wrong certificates.
 
     Each DIR is an instance with its whole table (or a bundled instance's name), which is revealed cell by cell. A policy without a
-    seed runs once: its run does not depend on the order.
+    seed runs once: its run does not depend on the order. Instances of one name are told apart by their folders.
     """
     from fleetsieve.decision_rules import RULES
     from fleetsieve.files import read_instance
@@ -75,13 +76,17 @@ def command(
     for path in (table, plot):
         if path is not None:
             check_result(path)
-    cases = []
+    instances = []
     for folder in folders:
         read = read_instance(folder)
         tell_suspicions(read.suspicions)
         if not read.measurements:
             raise UsageError(f"{folder} has no measured table to reveal", "measure it, or simulate it")
-        cases.append(Case(read.instance.name, read.instance, read.measurements))
+        instances.append(read)
+    labels = distinct([read.instance.name for read in instances], [read.path for read in instances])
+    cases = [
+        Case(label, read.instance, read.measurements) for label, read in zip(labels, instances, strict=True)
+    ]
     store = _store(out, resume)
     try:
         with progress("tasks") as advance:
