@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fleetsieve.errors import Fault, spelled_out
+from fleetsieve.presentation.fitting import blocks, fit, wrapped
 
 PLAIN_WIDTH = 160
 """Columns of output that goes to a file or a pipe, where there is no terminal to fit and COLUMNS does not say."""
@@ -24,7 +25,7 @@ class _Stream(Console):
 
     def on_broken_pipe(self) -> None:
         """Give on the BrokenPipeError that rich has just caught."""
-        raise  # noqa: PLE0704
+        raise
 
 
 def results() -> Console:
@@ -55,11 +56,21 @@ def literal(text: str, style: str = "") -> Text:
 
 def say(console: Console, text: str, style: str = "") -> None:
     """One paragraph, as it is; only a terminal gets it wrapped."""
-    console.print(literal(text, style), soft_wrap=not console.is_terminal)
+    say_text(console, literal(text, style))
+
+
+def say_text(console: Console, text: Text) -> None:
+    """As `say`, of a text with styles of its own."""
+    for line in wrapped(text, console.width) if console.is_terminal else [text]:
+        console.print(line, soft_wrap=True)  # rich would break a word that is longer than a line
 
 
 def show_table(console: Console, table: Table) -> None:
-    """A table; where there is no terminal, without the blanks that fill its lines."""
+    """A table as the console has room for it; where there is no terminal, without the blanks that fill its lines."""
+    if not fit(console, table):
+        for line in blocks(console, table):
+            say_text(console, line)
+        return
     if console.is_terminal:
         console.print(table)
         return

@@ -118,7 +118,8 @@ def _slo_reach(study: Study, axis: SloAxis, order: list[float], today: float) ->
 def demand_answers(study: Study) -> Answers:
     """For a demand: the range of factors around 1 over which today's verdict, and today's plan, stays.
 
-    None where a given plan is broken today, or today is outside the range. An end at the end of the range that was studied is null: nothing ended it there.
+    None where a given plan is broken today, or today is outside the range. An end at the end of the range that was studied is null:
+    nothing ended it there.
     """
     return {
         "today": 1.0,

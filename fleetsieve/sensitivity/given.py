@@ -32,7 +32,7 @@ class GivenPlan:
         return tuple(f"{key} {_why(envelope, envelope[key])}" for key in self.counts if not envelope[key].committable)
 
     def breaks(self, envelope: Envelope) -> tuple[str, ...]:
-        """Everything that breaks the plan under these bounds, with its figures: limits of cells, GPUs, floors; empty when it holds."""
+        """All that breaks the plan under these bounds, with figures: limits of cells, GPUs, floors; empty when it holds."""
         return (*self._missed_limits(envelope), *self._unhosted(envelope), *self._missed_floors(envelope))
 
     def _missed_limits(self, envelope: Envelope) -> Iterator[str]:
@@ -49,7 +49,10 @@ class GivenPlan:
             for key, count in self.counts.items():
                 if key.pool == pool.name:
                     sizes[envelope[key].cell.gpus] += count
-            used, name = sum(size * count for size, count in sizes.items()), f" of {pool.name}" if len(pools) > 1 else ""
+            used, name = (
+                sum(size * count for size, count in sizes.items()),
+                f" of {pool.name}" if len(pools) > 1 else "",
+            )
             if used > pool.gpus:
                 yield f"it needs {used} GPUs{name}, and the fleet has {pool.gpus}"
             elif pool.gpus_per_node is not None and fewest_nodes(pool, sizes) is None:
@@ -133,7 +136,8 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
     if missing := [c.name for c in instance.classes if c.name not in named]:
         nothing = json.dumps({name: {"replicas": 0} for name in missing}, ensure_ascii=False)
         raise UsageError(
-            f"{path} says nothing of class {', '.join(map(repr, missing))}", f"a class that gets nothing is written {nothing}"
+            f"{path} says nothing of class {', '.join(map(repr, missing))}",
+            f"a class that gets nothing is written {nothing}",
         )
     return GivenPlan(counts)
 

@@ -53,8 +53,8 @@ EVERY = [
     ["--help"], ["--version"], ["solve", "--help"], ["validate", "{small}"], ["validate", "--list"], ["solve", "{small}"],
     ["solve", "{small}", "--formulation", "fewest-gpus"], ["explain", "{small}"], ["certify", "{small}"],
     ["run", "{small}", "--replay", "--out", "made"], ["run", "made", "--resume"], ["calibrate", "{small}", "--trials", "1"],
-    ["compare", "{small}", "--policies", "grid"], ["sensitivity", "{small}", "--gpus", "7:9"], ["report", "{small}", "--no-sensitivity"],
-    ["plot", "capacity", "{small}", "-o", "p.svg"], ["doctor"], ["solve", "{small}", "--json"], ["solve", "nowhere", "--json"],
+    ["compare", "{small}", "--policies", "grid"], ["sensitivity", "{small}", "--gpus", "7:9"],
+    ["report", "{small}", "--no-sensitivity"], ["plot", "capacity", "{small}", "-o", "p.svg"], ["doctor"], ["solve", "{small}", "--json"], ["solve", "nowhere", "--json"],
     ["validate", "{small}", "--json"], ["certify", "{small}", "--json"], ["certify", "{small}", "--exit-code"],
 ]  # fmt: skip
 
