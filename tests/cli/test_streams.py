@@ -54,7 +54,8 @@ EVERY = [
     ["solve", "{small}", "--formulation", "fewest-gpus"], ["explain", "{small}"], ["certify", "{small}"],
     ["run", "{small}", "--replay", "--out", "made"], ["run", "made", "--resume"], ["calibrate", "{small}", "--trials", "1"],
     ["compare", "{small}", "--policies", "grid"], ["sensitivity", "{small}", "--gpus", "7:9"],
-    ["report", "{small}", "--no-sensitivity"], ["plot", "capacity", "{small}", "-o", "p.svg"], ["doctor"], ["solve", "{small}", "--json"], ["solve", "nowhere", "--json"],
+    ["report", "{small}", "--no-sensitivity"], ["plot", "capacity", "{small}", "-o", "p.svg"],
+    ["doctor"], ["solve", "{small}", "--json"], ["solve", "nowhere", "--json"],
     ["validate", "{small}", "--json"], ["certify", "{small}", "--json"], ["certify", "{small}", "--exit-code"],
 ]  # fmt: skip
 
