@@ -84,9 +84,7 @@ def command(
             raise UsageError(f"{folder} has no measured table to reveal", "measure it, or simulate it")
         instances.append(read)
     labels = distinct([read.instance.name for read in instances], [read.path for read in instances])
-    cases = [
-        Case(label, read.instance, read.measurements) for label, read in zip(labels, instances, strict=True)
-    ]
+    cases = [Case(label, read.instance, read.measurements) for label, read in zip(labels, instances, strict=True)]
     store = _store(out, resume)
     try:
         with progress("tasks") as advance:
