@@ -160,6 +160,10 @@ def _answer(arguments: list[str]) -> int:
             emit({"error": error_document(fault), "exit_code": fault.exit_code})
         click.echo(f"error: {spelled_out(str(fault))}", err=True)
         return fault.exit_code
+    except Exception as fault:
+        if as_json:  # a defect of ours, whose traceback follows; scripts have their document all the same
+            emit({"error": _error(type(fault).__name__, f"a defect of FleetSieve: {fault}"), "exit_code": 1})
+        raise
 
 
 def _tell(fault: click.ClickException) -> None:
