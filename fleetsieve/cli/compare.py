@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,10 +35,8 @@ RESULTS = "results.jsonl"
               help="Time for the floor of one instance; its proven bounds are told after that.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep finished work here.")
 @click.option("--resume", is_flag=True, help="Take finished work from --out instead of refusing it.")
-@click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write one row a run.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Regret over GPU-seconds: .svg, .png or .html."
-)
+@click.option("--csv", "table", type=options.ResultFile(), metavar="FILE", help="Write one row a run.")
+@click.option("--plot", type=options.ResultFile(), metavar="FILE", help="Regret over GPU-seconds: .svg, .png or .html.")
 @options.as_json
 def command(
     folders: tuple[str, ...],
@@ -70,7 +69,7 @@ def command(
     from fleetsieve.studies.comparison import csv_text, document
     from fleetsieve.studies.rules import judged
 
-    chosen = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
+    chosen = list(POLICIES) if policies == "all" else _chosen(policies)
     if plot is not None:
         check_plot(plot)
     for path in (table, plot):
@@ -110,6 +109,18 @@ def command(
         for own, rules in zip(found, ruled, strict=True):
             show_comparison(results(), own, rules)
     return 0
+
+
+def _chosen(policies: str) -> list[str]:
+    """The names in `--policies`; one that is named twice would count each of its runs twice."""
+    names = [name.strip() for name in policies.split(",")]
+    if "" in names:
+        raise UsageError(
+            f"--policies {policies!r} has an empty name", "for example --policies decision-gap,random, or all"
+        )
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise UsageError(f"--policies names {', '.join(twice)} more than once", "name each policy once")
+    return names
 
 
 def _store(out: Path | None, resume: bool) -> Store:

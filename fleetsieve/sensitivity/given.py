@@ -115,9 +115,11 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is no file", "name a file with an allocation, or a stored certificate")
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault.message}", "keep one of them") from fault
     except (ValueError, RecursionError) as fault:
         raise UsageError(f"{path} is not JSON: {fault}", SHAPE) from fault
     counts: dict[CellKey, int] = {}
@@ -140,6 +142,14 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
             f"a class that gets nothing is written {nothing}",
         )
     return GivenPlan(counts)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose names stand once each: of two, one would be lost."""
+    for name, count in Counter(name for name, _ in pairs).items():
+        if count > 1:
+            raise UsageError(f"{name!r} stands {count} times in one object")
+    return dict(pairs)
 
 
 def _entries(path: Path, document: Any) -> list[tuple[str, Any]]:

@@ -130,6 +130,8 @@ def test_finished_work_is_kept_refused_and_resumed(cli, folder):
     ("more", "message"),
     [
         (["--policies", "best"], "unknown policy 'best'"),
+        (["--policies", "grid,,random"], "--policies 'grid,,random' has an empty name"),
+        (["--policies", "random,grid,random"], "--policies names random more than once"),
         (["--plot", "plot.gif"], "the suffix must be one of .html, .png, .svg"),
         (["--resume"], "--resume needs --out"),
         (["--orders", "0"], "--orders"),

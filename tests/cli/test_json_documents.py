@@ -252,8 +252,8 @@ def test_an_interrupt_of_every_command_is_one_document(cli, folder, tmp_path, mo
         raise KeyboardInterrupt
 
     (tmp_path / "serve.toml").write_text('[serve]\nmodel = "m"\n')
-    monkeypatch.setattr("fleetsieve.files.read_instance", interrupt)
-    monkeypatch.setattr("fleetsieve.simulator.simulate", interrupt)
+    monkeypatch.setattr("fleetsieve.files.resolve", interrupt)
+    monkeypatch.setattr("fleetsieve.files.folder.resolve", interrupt)
     said = called(cli, arguments, folder.path)
     assert (said.code, said.document["error"]["kind"]) == (130, "Interrupted")
 

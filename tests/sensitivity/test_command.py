@@ -282,7 +282,8 @@ def test_a_map_is_labelled_by_allocation(cli):
         (["--gpus", "1.5:3"], "not whole numbers"),
         (["--gpus", "1:100001"], "above 100000"),
         (["--gpus", "99999999999999999999:99999999999999999999"], "above 100000"),
-        (["--gpus", "3"], "is not LO:HI"),
+        (["--gpus", "3"], "--gpus '3' has no range LO:HI"),
+        (["--slo", "chat.e2e_p99_s=30"], "--slo 'chat.e2e_p99_s=30' has no range LO:HI"),
         (["--epsilon", "0:1"], "must be above 0"),
         (["--demand", "chat=0:2"], "must be above 0"),
         (["--demand-scale", "1:1e12"], "above 1e+09"),
@@ -319,6 +320,13 @@ def test_a_given_plan_that_is_none(cli, changes, message):
     said = cli("sensitivity", SIM, "--gpus", "8:9", "--given", given(**changes))
     assert said.code == 2
     assert message in said.err
+
+
+def test_a_class_that_stands_twice_in_a_given_plan(cli):
+    Path("twice.json").write_text('{"chat": {"replicas": 0}, "code": {"replicas": 0}, "chat": {"replicas": 0}}')
+    said = cli("sensitivity", SIM, *E2E, "--given", "twice.json")
+    assert said.code == 2
+    assert "twice.json: 'chat' stands 2 times in one object" in said.err
 
 
 def test_two_demands_that_are_one_are_refused(cli):
