@@ -88,7 +88,7 @@ def command(
         from fleetsieve.cli.dry_run import dry_run
 
         return dry_run(source, wished, wanted, prior, as_json=as_json)
-    out = out if out is not None else Path("runs") / f"{source.name}-{wanted.policy}-{wanted.seed}"
+    out = out if out is not None else Path("runs") / f"{_name(source)}-{wanted.policy}-{wanted.seed}"
     if not (resumed and (out / journals.STEPS).is_file()):
         if resumed and wished is None:
             raise UsageError(
@@ -113,6 +113,12 @@ def command(
         if wished is not None and wished.live:
             probing = wished  # ports and deadlines may be mended on the way
         return go_on(journal, stated, probing, as_json=as_json, by_verdict=by_verdict)
+
+
+def _name(folder: Path) -> str:
+    """What a folder is called, also one that is written `.` or `..`; the root of the file system is called by nothing but that."""
+    given = folder.name
+    return given if given not in ("", "..") else folder.resolve().name or "root"
 
 
 def _digest(path: Path) -> str | None:

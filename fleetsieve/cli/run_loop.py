@@ -246,6 +246,7 @@ def _told(
 ) -> int:
     """Print the end of a run; gives the exit code."""
     from fleetsieve.certificate import gap_document, plan_document
+    from fleetsieve.presentation.endings import ending
     from fleetsieve.presentation.plans import show_certificate
     from fleetsieve.presentation.steps import cost_line
     from fleetsieve.presentation.terminal import results, say
@@ -262,18 +263,15 @@ def _told(
                 "gap": gap_document(certificate.gap),
                 "plan": plan_document(certificate.conservative, certificate.envelope),
                 "stopped": stopped_document(sieve),
+                "ended": ending(sieve, live=live) or None,
                 "run": str(journal.folder),
             }
         )
     else:
         spent = cost_line(sieve.measurements, cells, sieve.spent_gpu_s, grid_gpu_s)
         show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
-        if sieve.stopped is not None:
-            say(results(), sieve.stopped.sentence)
-        elif certificate.blocking and not live:
-            say(results(), "the table has no more rows of cells that could settle it: measure them, or ask for less")
-        elif certificate.blocking:
-            say(results(), "no further look can settle it: give cells a longer window or more looks, or ask for less")
+        if ended := ending(sieve, live=live):
+            say(results(), ended)
         say(results(), f"run: {journal.folder}")
     if by_verdict:
         return VERDICT_CODES[str(certificate.verdict)]

@@ -39,12 +39,10 @@ SLO_EXAMPLE, SLO_EXAMPLE_MS = "--slo chat.e2e_p99_s=10:60", "--slo chat.ttft_p99
 )
 @click.option("--given", "plan_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Hold this plan against the axis: an allocation, a certificate, or what solve --json prints.")  # fmt: skip
-@click.option(
-    "--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write one row an interval or region."
-)
+@click.option("--csv", "table", type=options.ResultFile(), metavar="FILE", help="Write one row an interval or region.")
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path),
+    type=options.ResultFile(),
     metavar="FILE",
     help="Step curves, or a map of two axes: .svg, .png or .html.",
 )
@@ -205,12 +203,13 @@ def _ranged(flag: str, text: str, example: str) -> tuple[str, float, float]:
     name, equals, span = text.rpartition("=")
     if not equals or not name:
         raise UsageError(f"{flag} {text!r} names nothing before a range", f"for example {example}")
-    return name, *_range(flag, span, example)
+    return name, *_range(flag, text, example, span)
 
 
-def _range(flag: str, text: str, example: str) -> tuple[float, float]:
-    low, colon, high = text.partition(":")
+def _range(flag: str, text: str, example: str, span: str | None = None) -> tuple[float, float]:
+    """`LO:HI`, of `span` where that is a part of the option's `text`."""
+    low, colon, high = (text if span is None else span).partition(":")
     try:
         return float(low), float(high) if colon else float("")
     except ValueError:
-        raise UsageError(f"{flag} {text!r} is not LO:HI", f"for example {example}") from None
+        raise UsageError(f"{flag} {text!r} has no range LO:HI", f"for example {example}") from None

@@ -33,7 +33,7 @@ FORMULATIONS = click.Choice(["lexicographic", "fewest-gpus"])
 @click.option("--epsilon", type=float, metavar="F", help="Largest gap that certifies (default: the instance's).")
 @click.option("--formulation", type=FORMULATIONS, default="lexicographic", show_default=True,
               help="Best service on this fleet, or the fewest GPUs that serve every class in full.")  # fmt: skip
-@click.option("--certificate", "out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+@click.option("--certificate", "out", type=options.ResultFile(), metavar="FILE",
               help="Write the certificate to FILE; `fleetsieve certify` checks it.")  # fmt: skip
 @options.as_json
 @options.exit_code

@@ -45,7 +45,8 @@ SAMPLED_STRIPS = 24
 class Study:
     """One axis over an instance: its stretches from `axis.lo` to `axis.hi`.
 
-    `base` is the envelope that `axis.at` applies to; `decide` decides at any value, also outside the range.
+    `base` is the envelope that `axis.at` applies to; `decide` decides at any value, also outside the range. `broken_today` is what
+    breaks a given plan at the numbers that the instance states: nothing when it holds, None without a given plan.
     """
 
     instance: Instance
@@ -53,6 +54,7 @@ class Study:
     base: Envelope
     decider: Decider
     stretches: tuple[Stretch, ...]
+    broken_today: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         spans = [f"{s.span.lo:.6g} to {s.span.hi:.6g}: {s.decision.verdict}" for s in self.stretches]
@@ -97,13 +99,17 @@ class Region:
 
 @dataclass(frozen=True)
 class Map:
-    """Two axes over an instance: `regions` cover the whole rectangle, in the order of the first axis and then of the second."""
+    """Two axes over an instance: `regions` cover the whole rectangle, in the order of the first axis and then of the second.
+
+    `broken_today` is as in `Study`.
+    """
 
     instance: Instance
     x: Axis
     y: Axis
     decider: Decider
     regions: tuple[Region, ...]
+    broken_today: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         verdicts = Counter(r.stretch.decision.verdict for r in self.regions)
@@ -120,8 +126,10 @@ def study(instance: Instance, rows: Iterable[Measurement], axis: Axis, given: Gi
         UsageError: when the axis cannot be applied to the instance.
         SolverMissing, SolveFailed: where the MILP is needed and fails.
     """
-    base, decider = Envelope.of(axis.start(instance), rows), Decider(given)
-    return Study(instance, axis, base, decider, tuple(stretches_of(axis, base, decider)))
+    rows, started = tuple(rows), axis.start(instance)
+    base, decider = Envelope.of(started, rows), Decider(given)
+    broken = given.breaks(Envelope.of(instance, rows)) if given is not None else None
+    return Study(instance, axis, base, decider, tuple(stretches_of(axis, base, decider)), broken)
 
 
 def study_two(
@@ -144,7 +152,9 @@ def study_two(
         raise UsageError(
             f"both axes vary the demand of {listed(x.scaled(instance))} alone", "two axes vary two numbers"
         )
+    rows = tuple(rows)
     base, decider = Envelope.of(y.start(x.start(instance)), rows), Decider(given)
+    broken = given.breaks(Envelope.of(instance, rows)) if given is not None else None
     turned = _spans(x, base) is None and _spans(y, base) is not None
     across, along = (y, x) if turned else (x, y)
     exact = _spans(across, base)
@@ -159,7 +169,7 @@ def study_two(
     if turned:
         regions = [replace(region, x=region.y, y=region.x) for region in regions]
     regions.sort(key=lambda r: (r.x.lo, r.x.hi, r.y.lo, r.y.hi))
-    return Map(instance, x, y, decider, tuple(regions))
+    return Map(instance, x, y, decider, tuple(regions), broken)
 
 
 def stretches_of(axis: Axis, base: Envelope, decider: Decider) -> list[Stretch]:

@@ -116,6 +116,12 @@ def test_a_wrong_specification_is_told(cli, spec, tmp_path, old, new, word):
     assert not (tmp_path / "made").exists()
 
 
+def test_an_instance_that_was_not_simulated_cannot_be_simulated_again(cli):
+    said = cli("simulate", "paper-h100-31b", "--out", "made")
+    assert said.code == 2
+    assert "paper-h100-31b has no simulation.toml: it was not simulated" in said.err
+
+
 def test_validate_lists_what_is_bundled(cli):
     assert cli("validate", "--list").out.split() == list(bundled_names())
     assert cli("validate", "--list", "--json").document == {"bundled": list(bundled_names())}

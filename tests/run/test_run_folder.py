@@ -57,6 +57,29 @@ def test_what_is_in_a_run_folder(cli, folder, made):
     assert certificate["files"].keys() == CONTENT - {"steps.jsonl", "replay.csv", "certificate.json"}
 
 
+@pytest.mark.parametrize(
+    ("called", "at", "given"),
+    [
+        ("grid", "grid", "."),
+        ("grid", "grid/below", ".."),
+        ("grid", ".", "grid/"),
+        ("grid", "grid/below", "../../grid/below/.."),
+        ("-grid", ".", "./-grid"),
+        ("-grid", "-grid", "."),
+        (".grid", ".", ".grid"),
+        (".grid", ".grid", "."),
+        ("my grid", "my grid", "."),
+    ],
+)
+def test_a_run_is_called_after_the_folder_however_that_is_written(cli, tmp_path, monkeypatch, called, at, given):
+    make_folder(tmp_path / called)
+    (tmp_path / called / "below").mkdir()
+    monkeypatch.chdir(tmp_path / at)
+    said = cli("run", given, "--replay", "--json")
+    assert (said.code, said.document["run"]) == (0, f"runs/{called}-decision-gap-0")
+    assert cli("certify", said.document["run"]).code == 0
+
+
 def test_a_run_folder_is_an_instance_folder(cli, made):
     assert cli("validate", made).code == 0
     solved, stored = cli("solve", made, "--json").document, json.loads((made / "certificate.json").read_text())
