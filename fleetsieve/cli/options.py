@@ -12,12 +12,10 @@ import click
 from fleetsieve.errors import FleetSieveError, UsageError
 
 
-class ResultFile(click.ParamType):
+class ResultFile(click.Path):
     """A file that a command writes at its end: what cannot be written is told before the work, not after hours of it."""
 
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path.
 
         Raises:
