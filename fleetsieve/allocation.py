@@ -19,7 +19,9 @@ from fleetsieve_models.placement import fewest_nodes
 from fleetsieve_models.problem import STAGES as STAGES
 from fleetsieve_models.problem import Configuration, FleetProblem, GpuPool, Name
 
+from fleetsieve.brief import counted, summary
 from fleetsieve.errors import SolveFailed
+from fleetsieve.interval import lower_text
 
 TIE = 1e-9
 """Two values of a stage closer than this (relative to max(1, |value|)) are a tie: below it, floats carry no order."""
@@ -57,6 +59,14 @@ class ClassAllocation:
         return self.served_rps / self.capacity_rps if self.capacity_rps > 0.0 else 0.0
 
     @property
+    def sentence(self) -> str:
+        """The class in one line: "chat TP4 r8 x2 serves 16.000 of 16 requests/s"."""
+        place = (
+            f"{self.configuration.name} x{self.replicas} serves" if self.configuration else f"{self.class_name}: none,"
+        )
+        return f"{place} {lower_text(self.served_rps)} of {self.demand_rps:g} requests/s"
+
+    @property
     def gpus(self) -> int:
         """GPUs that the class occupies."""
         return self.configuration.gpus * self.replicas if self.configuration else 0
@@ -68,6 +78,13 @@ class Allocation:
 
     problem: FleetProblem = field(repr=False)
     classes: tuple[ClassAllocation, ...]
+
+    def __repr__(self) -> str:
+        goodput, least = lower_text(self.goodput_rps), lower_text(self.min_fulfilment)
+        return summary(
+            f"Allocation: {goodput} requests/s on {counted(self.gpus_used, 'GPU')}, min fulfilment {least}",
+            [got.sentence for got in self.classes],
+        )
 
     @cached_property
     def replica_counts(self) -> Mapping[Name, int]:

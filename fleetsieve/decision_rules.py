@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleetsieve.allocation import Engine
+from fleetsieve.brief import brief
 from fleetsieve.cost import grid_cost_gpu_s
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import Cell, CellKey, Instance, Measurement, Slo
@@ -23,6 +24,9 @@ class Decided:
     replicas: Mapping[CellKey, int]
     looked: tuple[CellKey, ...]
     cost_gpu_s: float
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
 from fleetsieve.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, assumptions_of
+from fleetsieve.brief import counted, summary
 from fleetsieve.instance import (
     TAIL_METRICS,
     THROUGHPUT,
@@ -27,7 +28,8 @@ from fleetsieve.instance import (
     Status,
 )
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-from fleetsieve.statistics import KnownCell, Rules, summarise_all
+from fleetsieve.standing import Standing
+from fleetsieve.statistics import KnownCell, Rules, rows_that_count, summarise_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,24 @@ class CellBounds:
 
 @dataclass(frozen=True)
 class ClassEnvelope:
-    """The bounds of one class's cells, the assumptions that its data contradict, and the cells above a proven OOM."""
+    """The bounds of one class's cells, the assumptions that its data contradict, and why memory is too small for which cells."""
 
     view: ClassView
     bounds: Mapping[CellKey, CellBounds]
     contradictions: tuple[Contradiction, ...]
-    beyond_memory: frozenset[CellKey] = frozenset()
+    beyond_memory: Mapping[CellKey, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"ClassEnvelope of {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """How many cells there are, and what is known of them: "chat: 12 cells, 3 measured, 2 to commit, 8 possible"."""
+        found = self.bounds.values()
+        counts = {"measured": sum(b.measured for b in found), "to commit": sum(b.committable for b in found)}
+        counts["possible"] = sum(b.possible for b in found)
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        return f"{self.view.workload.name}: {counted(len(self.bounds), 'cell')}, {told}"
 
     @cached_property
     def servable(self) -> bool:
@@ -90,7 +104,7 @@ class ClassEnvelope:
     @cached_property
     def closed(self) -> Mapping[CellKey, str]:
         """Cells that failures close for the upper bounds too, and why."""
-        why = dict.fromkeys(self.beyond_memory, "a higher load than one that ran out of memory twice")
+        why = dict(self.beyond_memory)
         for key, known in self.view.known.items():
             if known.impossible:
                 why[key] = "out of memory twice" if known.out_of_memory else "its server failed to start"
@@ -110,6 +124,9 @@ class Envelope:
     classes: Mapping[str, ClassEnvelope]
     assumptions: tuple[Assumption, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        return summary(f"Envelope of {self.instance.name}", [own.sentence for own in self.classes.values()])
+
     @classmethod
     def of(cls, instance: Instance, measurements: Iterable[Measurement] = ()) -> Envelope:
         """The envelope of an instance given its measured rows (any order of cells; looks at one cell in order).
@@ -117,7 +134,7 @@ class Envelope:
         Raises:
             UsageError: for an assumption or a setting that is not known.
         """
-        rows = tuple(measurements)
+        rows = rows_that_count(instance, measurements)
         rules = Rules.of(instance, rows)
         known = summarise_all(instance.cell_by_key, rows, rules, {c.name: c.slo for c in instance.classes})
         assumptions = assumptions_of(instance)
@@ -244,7 +261,7 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
     capacity: dict[CellKey, tuple[float, str]] = {}
     tails: dict[str, dict[CellKey, tuple[float, str]]] = {metric: {} for metric in TAIL_METRICS}
     contradictions: list[Contradiction] = []
-    exhausted: set[CellKey] = set()
+    exhausted: dict[CellKey, tuple[str, str]] = {}
     for assumption in assumptions:
         found = tuple(assumption.audit(view))
         contradictions += found
@@ -253,21 +270,21 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
         def holds(arm: ArmKey, quantity: str, dropped: set[tuple[ArmKey, str]] = dropped) -> bool:
             return (arm, quantity) not in dropped
 
-        for key, quantity, value in assumption.limits(view, holds):
+        for key, quantity, value, because in assumption.limits(view, holds):
             if quantity == CAPACITY:
                 if value < capacity.get(key, (math.inf, ""))[0]:
                     capacity[key] = (value, assumption.name)
             elif quantity == MEMORY:
-                exhausted.add(key)
+                exhausted.setdefault(key, (assumption.name, because or f"memory, by {assumption.name}"))
             elif value > tails[quantity].get(key, NO_TAIL)[0]:
                 tails[quantity][key] = (value, assumption.name)
     contradictions.sort()
     bounds = {
-        cell.key: _bounds(view, cell, capacity.get(cell.key), tails, cell.key in exhausted)
+        cell.key: _bounds(view, cell, capacity.get(cell.key), tails, exhausted.get(cell.key, ("", ""))[0])
         for cells in view.arms.values()
         for cell in cells
     }
-    return ClassEnvelope(view, bounds, tuple(contradictions), frozenset(exhausted))
+    return ClassEnvelope(view, bounds, tuple(contradictions), {key: why for key, (_, why) in exhausted.items()})
 
 
 def _with_arm(own: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]) -> ClassEnvelope:
@@ -280,7 +297,7 @@ def _with_arm(own: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Ite
         view,
         {**own.bounds, **renewed.bounds},
         tuple(sorted((*(c for c in own.contradictions if c.arm != arm), *renewed.contradictions))),
-        frozenset((*(key for key in own.beyond_memory if key not in keys), *renewed.beyond_memory)),
+        {key: why for key, why in own.beyond_memory.items() if key not in keys} | dict(renewed.beyond_memory),
     )
 
 
@@ -289,7 +306,7 @@ def _bounds(
     cell: Cell,
     most: tuple[float, str] | None,
     least: Mapping[str, Mapping[CellKey, tuple[float, str]]],
-    exhausted: bool,
+    exhausted: str,
 ) -> CellBounds:
     known, slo = view.known.get(cell.key), view.workload.slo
     origins: dict[str, str] = {}
@@ -316,9 +333,9 @@ def _bounds(
         meets = meets and success.lo >= slo.min_success
         may_meet = may_meet and success.hi >= slo.min_success
     failed = known is not None and known.failed
-    gone = exhausted or (known is not None and known.impossible)
+    gone = bool(exhausted) or (known is not None and known.impossible)
     if exhausted:
-        origins[MEMORY] = "memory_monotone"
+        origins[MEMORY] = exhausted
     return CellBounds(
         cell=cell,
         capacity_rps=capacity,
@@ -347,23 +364,42 @@ def _at_most(value: float) -> Interval:
     return Interval(0.0, value)
 
 
-def _may_tell_more(view: ClassView, b: CellBounds, known: KnownCell) -> bool:
+def standing(own: ClassEnvelope, b: CellBounds) -> Standing:
+    """Whether a measurement may still resolve a cell that a plan may use, as far as its bounds tell.
+
+    Unmeasured cells that are still possible are new; one whose last measurement failed is tried once more, for that may have been a
+    flake (or a first OOM); for measured ones see `_of_measured`. No plan uses a cell whose replica fits no node of its pool, or
+    whose class demands nothing.
+    """
+    view, known = own.view, own.view.known.get(b.cell.key)
+    useless = view.workload.demand_rps <= 0.0 or not fits(b.cell, view.pools[b.cell.key.pool])
+    if not b.possible or b.cell.excluded or useless:
+        return Standing.UNUSABLE
+    if known is None:
+        return Standing.NEW
+    if known.failed and known.given_up:
+        return Standing.GIVEN_UP
+    if len(known.rows) >= view.rules.max_looks:
+        return Standing.LOOKS_USED
+    return Standing.RETRY if known.failed else _of_measured(view, b, known)
+
+
+def _of_measured(view: ClassView, b: CellBounds, known: KnownCell) -> Standing:
     """Whether one more look at a measured cell may settle it or narrow what it promises.
 
-    Its one look lacks a value that is needed; or statistics stand behind its figures (records, or a known spread), fewer than
-    `max_looks` were made, and it straddles its SLO or its capacity is an interval still.
+    Its one look lacks a value that is needed; or statistics stand behind its figures (records, or a known spread), and it straddles
+    its SLO or its capacity is an interval still.
     """
-    looks = known.count(Status.OK)
-    if not b.committable and looks < 2 and lacks(known, view.workload.slo):
-        return True
-    if looks >= view.rules.max_looks:
-        return False
+    slo, spreads = view.workload.slo, view.rules.spreads
+    if not b.committable and known.count(Status.OK) < 2 and lacks(known, slo):
+        return Standing.LACKING
     recorded = any(row.records is not None for row in known.rows)
-    limited = [m for m in TAIL_METRICS if view.workload.slo.limit_s(m) is not None]
-    wide = [m for m in limited if recorded or m in view.rules.spreads] if not b.committable else []
-    if recorded or THROUGHPUT in view.rules.spreads:
-        wide.append(CAPACITY)
-    return any(not (b.capacity_rps if quantity == CAPACITY else b.tails_s[quantity]).is_point for quantity in wide)
+    limited = [b.tails_s[m] for m in TAIL_METRICS if slo.limit_s(m) is not None and (recorded or m in spreads)]
+    limited += [b.success] if recorded and slo.min_success is not None else []
+    if not b.committable and not all(told.is_point for told in limited):
+        return Standing.STRADDLES
+    wide = (recorded or THROUGHPUT in spreads) and not b.capacity_rps.is_point
+    return Standing.WIDE if wide else Standing.SETTLED
 
 
 def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
@@ -375,20 +411,12 @@ def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
     return tuple(column for column, told in needed.items() if told is None)
 
 
-def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
-    """The cells that a measurement may still resolve and a plan may use, in the fixed order of names.
+def standings(envelope: Envelope) -> dict[CellKey, Standing]:
+    """The standing of every cell as far as its bounds tell, in the fixed order of names."""
+    told = {key: standing(own, b) for own in envelope.classes.values() for key, b in own.bounds.items()}
+    return {key: told[key] for key in sorted(told)}
 
-    Unmeasured cells that are still possible; measured ones that another look may settle or narrow; and cells whose one failed
-    look may have been a flake (or a first OOM), which are tried once more. No plan uses a cell whose replica fits no node of its
-    pool, or whose class demands nothing.
-    """
-    keys = []
-    for own in envelope.classes.values():
-        for key, b in own.bounds.items():
-            useless = own.view.workload.demand_rps <= 0.0 or not fits(b.cell, own.view.pools[key.pool])
-            if not b.possible or b.cell.excluded or useless:
-                continue
-            known = own.view.known.get(key)
-            if known is None or (not known.given_up if known.failed else _may_tell_more(own.view, b, known)):
-                keys.append(key)
-    return tuple(sorted(keys))
+
+def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
+    """The cells that a measurement may still resolve and a plan may use, in the fixed order of names."""
+    return tuple(key for key, told in standings(envelope).items() if told.asks)

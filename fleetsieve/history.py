@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.allocation import Engine
+from fleetsieve.brief import brief
 from fleetsieve.certificate.document import key_of
 from fleetsieve.errors import UsageError
 from fleetsieve.files import Folder, read_measurements, read_predictions
@@ -49,6 +50,9 @@ class History:
     steps: tuple[LoggedStep, ...]
     certificate: Mapping[str, Any] | None
     servers: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @property
     def policy(self) -> str:

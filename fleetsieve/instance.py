@@ -7,6 +7,7 @@ checks here guard programs that build instances themselves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -14,8 +15,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleetsieve.brief import brief, counted, summary
 from fleetsieve.errors import UsageError
 from fleetsieve.interval import Interval
+from fleetsieve.rule_sets import CURRENT
 
 if TYPE_CHECKING:
     from fleetsieve.records import RequestRecords
@@ -153,12 +156,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSettings:
-    """ε and η (None: ε/2) of the certificate, the confidence of its bounds and how errors are shared out."""
+    """ε and η (None: ε/2) of the certificate, the confidence of its bounds and how errors are shared out.
+
+    `rule_set` is no setting of a file: a run that is resumed, and a certificate that is checked, keep the set that they began with.
+    """
 
     epsilon: float = 0.05
     eta: float | None = None
     confidence: float = 0.95
     family: str = "grid"
+    rule_set: int = CURRENT
 
     @property
     def fairness_slack(self) -> float:
@@ -229,7 +236,8 @@ NOTHING_READ = Reading()
 class Measurement:
     """One row of measurements.csv: one look at one cell. `line` is its line in the file (0: from elsewhere).
 
-    With `records`, per request, these decide and the row's own figures are only shown.
+    With `records`, per request, these decide and the row's own figures are only shown. `refused` says why a measurement that ended
+    well does not count (see `statistics.counting`).
     """
 
     key: CellKey
@@ -249,6 +257,10 @@ class Measurement:
     source: str = ""
     line: int = field(default=0, compare=False)
     records: RequestRecords | None = field(default=None, compare=False, repr=False)
+    refused: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def tail(self, metric: str) -> Reading:
         """The p99 reading of `metric`, one of "ttft", "e2e", "tpot"."""
@@ -277,6 +289,13 @@ class Instance:
     measure: MeasureSettings = field(default_factory=MeasureSettings)
     assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=dict)
     noise: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = Counter(cell.key.class_name for cell in self.cells)
+        classes = [f"{c.name}: {c.demand_rps:g} requests/s, {counted(counts[c.name], 'cell')}" for c in self.classes]
+        return summary(
+            f"Instance {self.name}: {counted(self.fleet.gpus, 'GPU')}, {counted(len(self.cells), 'cell')}", classes
+        )
 
     def __getstate__(self) -> dict[str, object]:
         """What pickling keeps: the fields; what derives from them is derived again (a read-only view cannot be pickled)."""

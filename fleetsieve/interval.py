@@ -59,18 +59,28 @@ NON_NEGATIVE = Interval(0.0, math.inf)
 FRACTION = Interval(0.0, 1.0)
 
 
+PRINTED_ALIKE = Decimal("1e-9")
+"""A value this close, relative to itself, to a decimal that can be printed is printed as that decimal, and not rounded outwards.
+
+What is below is rounding of sums, and within every tolerance of a decision; it would turn 0.4 into 0.399.
+"""
+
+
 def _rounded(value: float, digits: int, direction: str) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    # Twelve significant digits first: what is below is rounding of sums, and would turn 0.696 into 0.695.
-    return str(Decimal(f"{value:.12g}").quantize(Decimal(1).scaleb(-digits), rounding=direction))
+    exact, step = Decimal(repr(float(value))), Decimal(1).scaleb(-digits)
+    rounded = exact.quantize(step)
+    if abs(rounded - exact) > PRINTED_ALIKE * abs(exact):
+        rounded = exact.quantize(step, rounding=direction)
+    return str(abs(rounded) if rounded == 0 else rounded)  # a zero has no sign
 
 
 def lower_text(value: float, digits: int = 3) -> str:
     """`value` as text with `digits` decimals, rounded down: a guarantee stays one when it is printed.
 
-    >>> lower_text(0.9999, 3)
-    '0.999'
+    >>> lower_text(0.9999, 3), lower_text(0.4 - 1e-10, 3)
+    ('0.999', '0.400')
     """
     return _rounded(value, digits, ROUND_FLOOR)
 

@@ -11,20 +11,23 @@ Running, storing and deciding stay apart: this module decides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
 from fleetsieve.allocation import Engine
+from fleetsieve.brief import brief, counted, summary
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_after
-from fleetsieve.envelope import Envelope, candidates, lacks
+from fleetsieve.envelope import Envelope, standings
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
 from fleetsieve.policies import Choice, Policy, Situation
 from fleetsieve.policies.protocol import Advance, silent
 from fleetsieve.prior import Predictions
+from fleetsieve.standing import Standing
 from fleetsieve.stopping import Stop, StopRule
 
 
@@ -40,6 +43,9 @@ class Experiment:
     reason: str
     expected_cost_gpu_s: float
     scores: Mapping[CellKey, float]
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,13 @@ class Sieve:
     stop: StopRule | None = None
     prior: Predictions | None = None
     advance: Advance = field(default=silent, compare=False)
+
+    def __repr__(self) -> str:
+        lines = [f"{counted(len(self.measurements), 'measurement')}, {self.spent_gpu_s:,.0f} GPU-seconds"]
+        lines += (
+            repr(self.certificate).splitlines() if "certificate" in self.__dict__ else []
+        )  # a solve is not for printing
+        return summary(f"Sieve of {self.instance.name}, by {self.policy.name}", map(str.strip, lines))
 
     @classmethod
     def start(
@@ -102,57 +115,79 @@ class Sieve:
     @cached_property
     def candidates(self) -> tuple[CellKey, ...]:
         """The cells that may be asked for, in the fixed order of names."""
-        waiting = self._worth_repeating(candidates(self.envelope))
+        return tuple(key for key, told in self.standings.items() if told.asks)
+
+    @cached_property
+    def standings(self) -> Mapping[CellKey, Standing]:
+        """For every cell whether it may be asked for, and why (not), in the fixed order of names.
+
+        Cells that move no decision now are set aside while others are left that may settle the verdict.
+        """
+        told = dict(self._measurable)
+        waiting = frozenset(key for key, why in told.items() if why.asks)
+        if self.certificate.verdict is not Verdict.UNDECIDED:
+            return MappingProxyType(told | dict.fromkeys(waiting, Standing.DECIDED))
+        first = frozenset(key for key in waiting if not self._moves_nothing(key, told[key]))
+        if first and not self._futile(first):
+            return MappingProxyType(told | dict.fromkeys(waiting - first, Standing.SET_ASIDE))
+        futile = waiting if waiting and self._futile(waiting) else ()
+        return MappingProxyType(told | dict.fromkeys(futile, Standing.FUTILE))
+
+    @cached_property
+    def _measurable(self) -> Mapping[CellKey, Standing]:
+        """As the bounds say, but for what this run has no further row of."""
+        told = standings(self.envelope)
         if self.looks is None:
-            return waiting
-        taken: dict[CellKey, int] = {}
-        for row in self.measurements:
-            taken[row.key] = taken.get(row.key, 0) + 1
-        return tuple(key for key in waiting if taken.get(key, 0) < self.looks.get(key, 0))
+            return told
+        taken = Counter(row.key for row in self.measurements)
+        for key, why in told.items():
+            if why.asks and taken[key] >= self.looks.get(key, 0):
+                told[key] = Standing.ROWS_USED if key in self.looks else Standing.NO_ROW
+        return told
 
-    def _worth_repeating(self, waiting: tuple[CellKey, ...]) -> tuple[CellKey, ...]:
-        """Without the repeats of cells that neither plan uses, unless nothing else is left: they move no decision."""
+    def _moves_nothing(self, key: CellKey, why: Standing) -> bool:
+        """Whether another measurement only narrows a cell that neither plan uses, of a class that is served."""
+        if why not in (Standing.STRADDLES, Standing.WIDE):
+            return False
         plans = (self.certificate.conservative, self.certificate.optimistic)
-        used = {key for plan in plans if plan is not None for key in plan.replica_counts}
-        kept = tuple(key for key in waiting if key in used or not self._settled_but_wide(key))
-        return kept or waiting
+        used = any(plan is not None and key in plan.replica_counts for plan in plans)
+        return not used and not (why.may_commit and key.class_name in self._unserved)
 
-    def _settled_but_wide(self, key: CellKey) -> bool:
-        """Whether all that a decision needs was measured, so that another look could only narrow it."""
-        own = self.envelope.classes[key.class_name]
-        known = own.view.known.get(key)
-        return known is not None and known.measured and not known.failed and not lacks(known, own.view.workload.slo)
+    @cached_property
+    def _unserved(self) -> frozenset[str]:
+        """Classes that may be servable, and of which nothing is served yet."""
+        served = {got.class_name for got in self.certificate.conservative.classes if got.served_rps > 0.0}
+        return frozenset(n for n, own in self.envelope.classes.items() if own.servable and n not in served)
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing more to ask: a verdict was reached, no candidate could settle it, or the stop rule ended it."""
-        return self._exhausted or self.stopped is not None
+        return not self.candidates or self.stopped is not None
 
-    @property
-    def _exhausted(self) -> bool:
-        return self.certificate.verdict is not Verdict.UNDECIDED or not self.candidates or self.futile
-
-    @cached_property
-    def futile(self) -> bool:
-        """Whether the verdict would stay undecided if every candidate turned out as well as its bounds allow, and if none served.
+    def _futile(self, asked: frozenset[CellKey]) -> bool:
+        """Whether the verdict seems to stay undecided whatever these cells show, and none can serve a class that is not served yet.
 
         That happens when a cell straddles its SLO still and cannot be looked at again: what it might be worth keeps the gap open.
+        It is tried on their best and their worst, of all of them, of each class alone, and of all classes but one: in between the
+        verdict may be another, since it is not monotone in what is known.
         """
-        asked = set(self.candidates)
+        classes = self.envelope.classes
         stuck = any(
             b.possible and not b.committable and key not in asked and b.measured
-            for own in self.envelope.classes.values()
+            for own in classes.values()
             for key, b in own.bounds.items()
         )
-        if not stuck:
+        if not stuck or any(key.class_name in self._unserved and self._measurable[key].may_commit for key in asked):
             return False
-        ends = (self.envelope.hoped(asked), self.envelope.without(asked))
+        of_class = [frozenset(key for key in asked if key.class_name == name) for name in classes]
+        good = dict.fromkeys((asked, frozenset(), *of_class, *(asked - own for own in of_class)))
+        ends = (self.envelope.hoped(served).without(asked - served) for served in good)
         return all(certify(end, self.engine).verdict is Verdict.UNDECIDED for end in ends)
 
     @cached_property
     def stopped(self) -> Stop | None:
         """Why the stop rule ended the run; None where it did not."""
-        if self.stop is None or self._exhausted:
+        if self.stop is None or not self.candidates:
             return None
         return self.stop.stopped(self._situation, self._choice)
 

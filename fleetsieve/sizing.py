@@ -15,6 +15,7 @@ from fleetsieve_models.placement import fewest_nodes
 from fleetsieve_models.problem import FleetProblem, GpuPool
 
 from fleetsieve.allocation import Allocation, evaluate, replica_sizes
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Verdict
 from fleetsieve.certificate.document import Document, plan_document, versions
 from fleetsieve.certificate.sentence import listed, rests_on_bounds
@@ -33,6 +34,9 @@ class Sizing:
     gap_gpus: float
     conservative: Need
     optimistic: Need
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 def size(envelope: Envelope) -> Sizing:

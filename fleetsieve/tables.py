@@ -19,7 +19,7 @@ from fleetsieve.sensitivity.document import study_csv
 def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:
     """A plan, or the one that a certificate commits; one line a class.
 
-    Columns: class, tp and load (None where the class is not served), replicas, gpus, served_rps, demand_rps, fulfilment.
+    Columns: class, tp, load and pool (None where the class is not served), replicas, gpus, served_rps, demand_rps, fulfilment.
 
     >>> from fleetsieve.interactive import solve
     >>> plan_table(solve("paper-h100-31b"))[["class", "tp", "load", "replicas", "served_rps"]]
@@ -38,6 +38,7 @@ def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:
                 "class": got.class_name,
                 "tp": key.tp if key is not None else None,
                 "load": key.load if key is not None else None,
+                "pool": key.pool if key is not None else None,
                 "replicas": got.replicas,
                 "gpus": got.gpus,
                 "served_rps": got.served_rps,

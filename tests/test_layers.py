@@ -14,12 +14,15 @@ STORY = """
     fleetsieve_models       the mathematics: numbers in, Pyomo models out
     errors                  what can go wrong, said to a person
     interval                what is known about a number
+    rule_sets brief         what a row means, version by version; what results print of themselves
     records                 what each request of a look showed
     instance                what an operator states, what a measurement says
     prior                   what a tool predicts of cells
     statistics              rows of one cell -> intervals
     assumptions             what is taken for granted of cells that were not measured
+    standing                whether a cell may be asked for, and why (not)
     envelope                bounds of every cell
+    ladder_tops             ladders that end on a rung that still meets
     allocation              a plan and its exact value
     frontier                the fleet decision without a solver
     certificate             the gap and the verdict
@@ -40,6 +43,7 @@ STORY = """
     journal                 a run on disk
     running                 a run from its first question to its certificate
     account history         what a cell can still change; what a run did
+    rechecking              whether a stored certificate still follows from its folder
     interactive tables      what a notebook asks, in one call each; the answers as tables
     studies                 what is worth what, where the truth is known
     simulator               grids without a GPU

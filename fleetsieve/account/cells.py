@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -11,11 +11,14 @@ from fleetsieve_models.problem import Configuration
 
 from fleetsieve.account.bounds import SUCCESS, Bound, Witnesses, bounds_of
 from fleetsieve.assumptions import CAPACITY, MEMORY
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.replacing import replacing
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.envelope import CellBounds, ClassEnvelope, class_configurations, fits, lacks
 from fleetsieve.instance import Cell, CellKey, Measurement
+from fleetsieve.standing import Standing
+from fleetsieve.statistics import KnownCell
 
 
 class Known(StrEnum):
@@ -31,8 +34,8 @@ class Known(StrEnum):
 class CellAccount:
     """The account of one cell.
 
-    `rows` are its own looks; `closed` says why no plan may use it beside what the bounds say ("" where nothing does); `can_change`
-    and `why`: whether a measurement of it can still change the decision, and the reason.
+    `rows` are its own looks; `closed` says why no plan may use it beside what the bounds say ("" where nothing does); `standing`
+    whether a run may ask for it; `can_change` and `why`: whether a measurement of it can still change the decision, and the reason.
     """
 
     cell: Cell
@@ -41,8 +44,12 @@ class CellAccount:
     bounds: tuple[Bound, ...]
     closed: str
     planned_replicas: int
+    standing: Standing
     can_change: bool
     why: str
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @property
     def key(self) -> CellKey:
@@ -60,13 +67,13 @@ class CellAccount:
 
 
 def cell_accounts(
-    certificate: Certificate, waiting: Iterable[CellKey], keys: Iterable[CellKey] | None = None
+    certificate: Certificate, standings: Mapping[CellKey, Standing], keys: Iterable[CellKey] | None = None
 ) -> tuple[CellAccount, ...]:
     """The account of every cell, or of `keys`, in the order of the instance.
 
-    `waiting` are the cells that a measurement may still resolve: a sieve's candidates.
+    `standings` says of every cell whether a run may ask for it, and why (not): a sieve's, or those of an envelope.
     """
-    envelope, asked = certificate.envelope, set(waiting)
+    envelope = certificate.envelope
     wanted = None if keys is None else set(keys)
     told: list[CellAccount] = []
     for workload in envelope.instance.classes:
@@ -77,7 +84,7 @@ def cell_accounts(
         witnesses = Witnesses(own, envelope.assumptions)
         usable = class_configurations(envelope.instance, own, lower=True)
         told += [
-            _account(certificate, own, key, bounds_of(own, key, witnesses), usable, key in asked) for key in chosen
+            _account(certificate, own, key, bounds_of(own, key, witnesses), usable, standings[key]) for key in chosen
         ]
     order = {cell.key: place for place, cell in enumerate(envelope.instance.cells)}
     return tuple(sorted(told, key=lambda account: order[account.key]))
@@ -89,14 +96,14 @@ def _account(
     key: CellKey,
     bounds: tuple[Bound, ...],
     usable: Sequence[Configuration],
-    asked: bool,
+    standing: Standing,
 ) -> CellAccount:
     b, known = own.bounds[key], own.view.known.get(key)
     planned = certificate.conservative.replica_counts.get(key, 0)
     closed = _closed(own, b)
-    can_change, why = _effect(certificate, own, b, usable, asked, planned, closed, bounds)
+    can_change, why = _effect(certificate, own, b, usable, standing, planned, closed, bounds)
     rows = known.rows if known is not None else ()
-    return CellAccount(b.cell, rows, _known(b, own, bounds), bounds, closed, planned, can_change, why)
+    return CellAccount(b.cell, rows, _known(b, own, bounds), bounds, closed, planned, standing, can_change, why)
 
 
 def _known(b: CellBounds, own: ClassEnvelope, bounds: Sequence[Bound]) -> Known:
@@ -125,7 +132,7 @@ def _effect(
     own: ClassEnvelope,
     b: CellBounds,
     usable: Sequence[Configuration],
-    asked: bool,
+    standing: Standing,
     planned: int,
     closed: str,
     bounds: Sequence[Bound],
@@ -137,15 +144,16 @@ def _effect(
         return False, f"ruled out: {listed([_removal(bound) for bound in bounds if bound.removes])}"
     if planned:
         told = f"in the plan, {planned} replica{'s' if planned > 1 else ''}"
-        again = asked and certificate.verdict is Verdict.UNDECIDED
-        return again, f"{told}; another look may narrow what it promises" if again else told
+        return standing.asks, f"{told}; another look may narrow what it promises" if standing.asks else told
     if certificate.verdict is Verdict.INFEASIBLE:
         return False, "a floor is missed whatever it shows"
     if certificate.verdict is Verdict.FEASIBLE:
         return False, _settled(certificate, b)
-    if not asked:
-        return False, _not_asked(own, b)
+    if not standing.asks:
+        return False, _not_asked(own, b, standing)
     better = replacing(certificate.envelope, own, b, usable)
+    if better == b.cell.key:
+        return False, "measured, and sure to serve as much of its class as a plan could use it for"
     if better is not None:
         return False, f"{better} serves as much of the class on no more GPUs, measured"
     return True, "another look may settle it" if b.measured else "a plan may use it, for all that is known"
@@ -166,18 +174,38 @@ def _settled(certificate: Certificate, b: CellBounds) -> str:
     return f"whatever it shows, no plan gets better by more than {certificate.epsilon:g}"
 
 
-def _not_asked(own: ClassEnvelope, b: CellBounds) -> str:
-    """Why a cell that is still possible is no candidate."""
+def _not_asked(own: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
+    """Why a run does not ask for a cell that is still possible."""
     known = own.view.known.get(b.cell.key)
+    if standing is Standing.FUTILE:
+        return f"{standing}: another cell straddles its SLO and cannot be measured again"
     if known is None:
         return "it cannot be measured: the table that is replayed has no row of it"
-    if known.failed:
+    if standing is Standing.GIVEN_UP:
         return f"it ended in {known.rows[-1].status} {len(known.rows)} times, and is not tried again; made to run, it might"
     if b.committable:
         return "usable, and not needed: the plan does as well without it"
+    if standing is Standing.SET_ASIDE:
+        return f"{_lacking(own, known)}; neither plan uses it, so it is measured again only when nothing else is left"
+    times = f"{len(known.rows)} time{'s' if len(known.rows) > 1 else ''}"
+    ends = {
+        Standing.LOOKS_USED: f"it was measured {times}, as often as max_looks allows",
+        Standing.ROWS_USED: "the table that is replayed has no further row of it",
+        Standing.NO_ROW: "the table that is replayed has no row of it",
+    }
+    return f"{_lacking(own, known)}, and cannot be measured again: {ends.get(standing, 'another measurement would narrow nothing')}"
+
+
+def _lacking(own: ClassEnvelope, known: KnownCell) -> str:
+    """What keeps a measured cell from being committed."""
+    if known.failed:
+        return f"it ended in {known.rows[-1].status}"
     lacking = lacks(known, own.view.workload.slo)
-    told = f"its rows lack {', '.join(lacking)}" if lacking else "it straddles its SLO"
-    return f"{told}, and cannot be looked at again"
+    if lacking:
+        return f"its rows lack {', '.join(lacking)}"
+    if known.missing_requests:
+        return f"its records lack {known.missing_requests} requests of an upper bound of a p99"
+    return "it straddles its SLO"
 
 
 NAMES = {

@@ -46,6 +46,7 @@ def cell_document(told: CellAccount) -> Document:
         "removed_by": [bound.quantity for bound in told.removed_by],
         "closed": told.closed,
         "planned_replicas": told.planned_replicas,
+        "asked": told.standing.asks,
         "can_change": told.can_change,
         "why": told.why,
     }

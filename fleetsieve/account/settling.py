@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fleetsieve.account.cells import CellAccount, Known, cell_accounts
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.certificate.sentence import hoped_for, listed
 from fleetsieve.cost import cost_gpu_s
 from fleetsieve.instance import CellKey
 from fleetsieve.sieve import Experiment, Sieve
+from fleetsieve.standing import Standing
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,9 @@ class Next:
     experiment: Experiment
     at_best: Certificate
     at_worst: Certificate
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,9 @@ class Account:
     failed_at_best: Certificate | None
     without_failed: Certificate | None
 
+    def __repr__(self) -> str:
+        return brief(self)
+
     @property
     def could_settle(self) -> bool:
         """Whether one look at each of `settling` ends the undecided state in one of the outcomes that were imagined."""
@@ -60,8 +68,8 @@ class Account:
 def account(sieve: Sieve, keys: Iterable[CellKey] | None = None) -> Account:
     """The account of a run's state; `keys` picks the cells that are told of (None: all)."""
     c = sieve.certificate
-    waiting = sieve.candidates if c.blocking else ()
-    cells = cell_accounts(c, waiting)
+    waiting = sieve.candidates
+    cells = cell_accounts(c, sieve.standings)
     settling = tuple(key for key in hoped_for(c)[0] if key in set(waiting)) if c.blocking else ()
     settling = settling or tuple(told.key for told in cells if told.can_change and told.key in set(c.settling))
     failed = tuple(told.key for told in cells if c.blocking and _given_up(c, told) and told.key not in set(waiting))
@@ -102,14 +110,14 @@ def _ended(sieve: Sieve, failed: tuple[CellKey, ...]) -> str:
         return f"the verdict is {sieve.certificate.verdict}"
     if sieve.stopped is not None:
         return sieve.stopped.sentence
-    if not sieve.candidates and failed:
+    if Standing.FUTILE in sieve.standings.values():
+        return f"{Standing.FUTILE}: one that straddles its SLO cannot be looked at again"
+    if failed:
         told = (
             f"{listed([str(key) for key in failed], 3)} failed and {'are' if len(failed) > 1 else 'is'} not tried again"
         )
         return f"no cell is left to ask for: {told}"
-    if not sieve.candidates:
-        return "no cell is left that a measurement could resolve"
-    return "the verdict stays undecided whatever the cells that are left show: one that straddles its SLO cannot be looked at again"
+    return "no cell is left that a measurement could resolve"
 
 
 def _cost_gpu_s(sieve: Sieve, keys: Iterable[CellKey]) -> float:

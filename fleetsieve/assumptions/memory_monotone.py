@@ -40,5 +40,5 @@ class MemoryMonotone:
             exhausted = False
             for cell, known in rungs:
                 if exhausted:
-                    yield Limit(cell.key, MEMORY, 0.0)
+                    yield Limit(cell.key, MEMORY, 0.0, "a higher load than one that ran out of memory twice")
                 exhausted = exhausted or (known is not None and known.out_of_memory)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+from fleetsieve.brief import brief
 from fleetsieve.instance import ArmKey, Cell, CellKey, Facts, LoadKind, Pool, WorkloadClass
 from fleetsieve.statistics import KnownCell, Rules
 
@@ -24,12 +25,13 @@ class Limit(NamedTuple):
     """One statement about one unmeasured quantity of one cell.
 
     `quantity` is "capacity" (then `value` is the most it can be, requests/s), a tail metric (then the least, seconds) or
-    "memory" (the cell cannot run at all, whatever the value).
+    "memory" (the cell cannot run at all, whatever the value). `because` says for "memory" why the cell is closed.
     """
 
     key: CellKey
     quantity: str
     value: float
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,6 +56,9 @@ class ClassView:
     pools: Mapping[str, Pool]
     rules: Rules = field(default_factory=Rules)
 
+    def __repr__(self) -> str:
+        return brief(self)
+
     @cached_property
     def ladders(self) -> Mapping[ArmKey, tuple[Cell, ...]]:
         """The cells of each arm that stand on its ladder (`offered` is given), by rising load."""
@@ -77,12 +82,18 @@ class ClassView:
         return ladder if ladder and ladder[0].load_kind is LoadKind.CONCURRENCY else ()
 
     def sustains(self, key: CellKey) -> KnownCell | None:
-        """What is known of a measured cell that meets the class's success floor; None otherwise."""
+        """What is known of a measured cell that bounds others' capacity (see `sustaining`); None where it does not."""
         return self.sustaining(self.known.get(key))
 
     def sustaining(self, known: KnownCell | None) -> KnownCell | None:
-        """What is known of a cell, if it is measured and meets the class's success floor; None otherwise."""
+        """What is known of a cell, if it is measured and meets the class's success floor; None otherwise.
+
+        Failed requests hold a server for a time that nobody knows: where they are many, what it served bounds no other cell's
+        capacity, whether or not the class has a floor.
+        """
         if known is None or known.capacity_rps is None:
+            return None
+        if known.success is not None and known.success.hi < self.rules.rule_set.least_success:
             return None
         floor = self.workload.slo.min_success
         if floor is not None and (known.success is None or known.success.lo < floor):

@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleetsieve.allocation import TIE, Allocation, Engine, evaluate
+from fleetsieve.allocation import Allocation, Engine, evaluate
+from fleetsieve.brief import summary
 from fleetsieve.certificate.gap import Gap, Lower, Upper, keeps_least_fulfilment
+from fleetsieve.certificate.rule import blocking_stage, meets_floors
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.errors import SolveFailed
 from fleetsieve.instance import CellKey
@@ -57,6 +59,15 @@ class Certificate:
     settling: tuple[CellKey, ...]
     reason: str = ""
 
+    def __repr__(self) -> str:
+        from fleetsieve.certificate.sentence import gap_text  # which speaks of certificates
+
+        lines = [f"gap {gap_text(self.gap)}, certifies at {self.epsilon:g}"]
+        lines += [f"blocked by {self.blocking}"] if self.blocking else []
+        lines += [f"unservable: {', '.join(self.unservable)}"] if self.unservable else []
+        plan = [got.sentence for got in self.conservative.classes]
+        return summary(f"Certificate of {self.envelope.instance.name}: {self.verdict}", [*lines, *plan])
+
 
 def certify(
     envelope: Envelope, engine: Engine, *, eta: float | None = None, epsilon: float | None = None
@@ -87,7 +98,8 @@ def certify(
     upper, optimistic, reason = _upper(envelope, engine, lower, eta)
     gap = Gap.between(lower, upper, envelope.optimistic.total_demand_rps)
     unclear = tuple(c.name for c in envelope.instance.classes if envelope.classes[c.name].open)
-    blocking = _blocking(plan, gap, unclear, epsilon, reason)
+    stage = blocking_stage(gap, floors_met=meets_floors(plan), open_classes=bool(unclear), epsilon=epsilon)
+    blocking = "solver" if reason else stage
     if blocking and not low.proven:
         blocking, reason = "solver", reason or low.reason
     if upper.shortfall is not None and upper.shortfall > LEAST_PROVEN_SHORTFALL:
@@ -108,7 +120,7 @@ def certify(
         unservable=envelope.unservable,
         open_classes=unclear,
         blocking=blocking,
-        settling=_settling(envelope, optimistic, unclear) if blocking else (),
+        settling=settling_cells(envelope, optimistic, unclear) if blocking else (),
         reason=reason,
     )
 
@@ -134,26 +146,7 @@ def _upper(envelope: Envelope, engine: Engine, lower: Lower, eta: float) -> tupl
     return Upper(max(0.0, shortfall), fulfilment, goodput), own.allocation, reason
 
 
-def _floors_met(plan: Allocation) -> bool:
-    """Whether every critical floor is met, whatever the priorities: a small one can make the shortfall as small."""
-    return all(
-        got.fulfilment >= demand.floor - TIE
-        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
-        if demand.floor is not None
-    )
-
-
-def _blocking(plan: Allocation, gap: Gap, unclear: tuple[str, ...], epsilon: float, reason: str) -> str:
-    if reason:
-        return "solver"
-    if not _floors_met(plan) or gap.shortfall > epsilon:
-        return "shortfall"
-    if unclear or gap.min_fulfilment > epsilon:
-        return "min_fulfilment"
-    return "goodput" if gap.goodput > epsilon else ""
-
-
-def _settling(envelope: Envelope, optimistic: Allocation | None, unclear: tuple[str, ...]) -> tuple[CellKey, ...]:
+def settling_cells(envelope: Envelope, optimistic: Allocation | None, unclear: tuple[str, ...]) -> tuple[CellKey, ...]:
     """Cells that could settle an undecided verdict: those that the optimistic plan hopes for, and those of open classes."""
     waiting = candidates(envelope)
     hoped = set(optimistic.replica_counts) if optimistic is not None else set()

@@ -13,21 +13,22 @@ from fleetsieve.instance import CellKey
 def replacing(envelope: Envelope, own: ClassEnvelope, b: CellBounds, usable: Sequence[Configuration]) -> CellKey | None:
     """A measured cell that makes `b` pointless: what n replicas of it may serve at best, others are sure to serve on their GPUs.
 
-    Exact for every number n of replicas that fits the pool; where different cells are needed for different n, the one for the
-    most replicas is given. None: nothing measured replaces it. `own` are the bounds of the cell's class, `usable` those of its
-    configurations that can be committed, at lower capacities.
+    The one cell that is given is so for every number n of replicas that fits the pool. What serves as much as one replica does for
+    more of them too, since GPUs that n replicas leave over can only add; so where different cells serve as much for different n,
+    one for n = 1 does for all. None: nothing measured replaces it. `own` are the bounds of the cell's class, `usable` those of its
+    configurations that can be committed, at lower capacities; the cell itself comes last among them.
     """
     fleet, demand = envelope.instance.fleet, own.view.workload.demand_rps
     pool, size = own.view.pools[b.cell.key.pool], b.cell.gpus
-    others = [q for q in usable if q.pool == pool.name]
-    best: CellKey | None = None
-    for n in range(1, pool.gpus // size + 1):
+    counts = range(1, pool.gpus // size + 1)
+
+    def outdone(q: Configuration, n: int) -> bool:
         hoped = min(demand, n * b.capacity_rps.hi * fleet.max_utilisation)
-        better = [q.name for q in others if min(demand, _on_the_same(n, size, q, pool.gpus_per_node)) >= hoped]
-        if not better:
-            return None
-        best = better[0] if isinstance(better[0], CellKey) else None
-    return best
+        return min(demand, _on_the_same(n, size, q, pool.gpus_per_node)) >= hoped
+
+    others = sorted((q for q in usable if q.pool == pool.name), key=lambda q: q.name == b.cell.key)
+    names = (q.name for q in others if counts and all(outdone(q, n) for n in counts))
+    return next((name for name in names if isinstance(name, CellKey)), None)
 
 
 def _on_the_same(n: int, size: int, q: Configuration, gpus_per_node: int | None) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fleetsieve.cli import options
+from fleetsieve.cli.labels import distinct
 from fleetsieve.cli.main import emit
 from fleetsieve.errors import FleetSieveError, UsageError
 
@@ -33,10 +35,8 @@ RESULTS = "results.jsonl"
               help="Time for the floor of one instance; its proven bounds are told after that.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep finished work here.")
 @click.option("--resume", is_flag=True, help="Take finished work from --out instead of refusing it.")
-@click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write one row a run.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Regret over GPU-seconds: .svg, .png or .html."
-)
+@click.option("--csv", "table", type=options.ResultFile(), metavar="FILE", help="Write one row a run.")
+@click.option("--plot", type=options.ResultFile(), metavar="FILE", help="Regret over GPU-seconds: .svg, .png or .html.")
 @options.as_json
 def command(
     folders: tuple[str, ...],
@@ -55,7 +55,7 @@ def command(
     """Compare policies on measured tables: GPU-seconds to the same certificate, regret on the way, wrong certificates.
 
     Each DIR is an instance with its whole table (or a bundled instance's name), which is revealed cell by cell. A policy without a
-    seed runs once: its run does not depend on the order.
+    seed runs once: its run does not depend on the order. Instances of one name are told apart by their folders.
     """
     from fleetsieve.decision_rules import RULES
     from fleetsieve.files import read_instance
@@ -69,19 +69,21 @@ def command(
     from fleetsieve.studies.comparison import csv_text, document
     from fleetsieve.studies.rules import judged
 
-    chosen = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
+    chosen = list(POLICIES) if policies == "all" else _chosen(policies)
     if plot is not None:
         check_plot(plot)
     for path in (table, plot):
         if path is not None:
             check_result(path)
-    cases = []
+    instances = []
     for folder in folders:
         read = read_instance(folder)
         tell_suspicions(read.suspicions)
         if not read.measurements:
             raise UsageError(f"{folder} has no measured table to reveal", "measure it, or simulate it")
-        cases.append(Case(read.instance.name, read.instance, read.measurements))
+        instances.append(read)
+    labels = distinct([read.instance.name for read in instances], [read.path for read in instances])
+    cases = [Case(label, read.instance, read.measurements) for label, read in zip(labels, instances, strict=True)]
     store = _store(out, resume)
     try:
         with progress("tasks") as advance:
@@ -107,6 +109,18 @@ def command(
         for own, rules in zip(found, ruled, strict=True):
             show_comparison(results(), own, rules)
     return 0
+
+
+def _chosen(policies: str) -> list[str]:
+    """The names in `--policies`; one that is named twice would count each of its runs twice."""
+    names = [name.strip() for name in policies.split(",")]
+    if "" in names:
+        raise UsageError(
+            f"--policies {policies!r} has an empty name", "for example --policies decision-gap,random, or all"
+        )
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise UsageError(f"--policies names {', '.join(twice)} more than once", "name each policy once")
+    return names
 
 
 def _store(out: Path | None, resume: bool) -> Store:

@@ -1,7 +1,8 @@
 """The group of commands, and how every failure becomes a message and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 solver or engine missing, 4 done with failed cells, 130 interrupted. With
-`--exit-code` a verdict becomes the code: 0 certified-feasible, 10 undecided, 11 certified-infeasible.
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 solver or engine missing, 4 done with failed cells, 130 interrupted, 141 the
+reader of the output went away. With `--exit-code` a verdict becomes the code: 0 certified-feasible, 10 undecided, 11
+certified-infeasible.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +22,8 @@ from fleetsieve import __version__
 from fleetsieve.errors import Fault, FleetSieveError, InputError, spelled_out
 
 INTERRUPTED = 130
+UNREAD = 141
+"""128 + SIGPIPE: what a shell reports of a program whose reader went away; 1 would be an answer of its own (`certify`)."""
 
 COMMANDS = {
     "validate": "Check an instance folder and tell every fault of its files at once.",
@@ -41,6 +44,18 @@ COMMANDS = {
 
 class LazyGroup(click.Group):
     """Loads a command's module when the command runs; `--help` needs none of them."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As click, where `--help` may find its reader gone."""
+        with _reader_gone():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click, where a command may find its reader gone."""
+        with _reader_gone():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order in which people meet them."""
@@ -68,6 +83,15 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{fault.format_message()} Commands: {', '.join(COMMANDS)}.", ctx) from fault
 
 
+@contextmanager
+def _reader_gone() -> Iterator[None]:
+    """A broken pipe as an exit with UNREAD: click itself would exit with 1."""
+    try:
+        yield
+    except BrokenPipeError as fault:
+        raise click.exceptions.Exit(UNREAD) from fault
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="fleetsieve")
 def group() -> None:
@@ -89,15 +113,26 @@ def call(arguments: list[str]) -> int:
     try:
         code = _answer(arguments)
         sys.stdout.flush()
-        return code
+    except BrokenPipeError:
+        code = UNREAD
     except OSError as fault:
-        # Nothing more can be written (a pager or head that ended, a full disk): flushing again at exit would raise once more.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(fault, BrokenPipeError):
-            with suppress(OSError):
-                click.echo(f"error: standard output cannot be written: {fault.strerror or fault}", err=True)
-        return 1
+        code = FleetSieveError.exit_code
+        with suppress(OSError):
+            click.echo(f"error: standard output cannot be written: {fault.strerror or fault}", err=True)
+    _drop_unwritten()
+    return code
+
+
+def _drop_unwritten() -> None:
+    """Send what a pager that ended or a full disk did not take nowhere: flushing it at exit would fail once more, with code 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, stream.fileno())
+                os.close(null)
 
 
 def _answer(arguments: list[str]) -> int:
@@ -123,8 +158,17 @@ def _answer(arguments: list[str]) -> int:
             fault = FleetSieveError(f"{place}{fault.strerror or fault}")
         if as_json:
             emit({"error": error_document(fault), "exit_code": fault.exit_code})
-        click.echo(f"error: {spelled_out(str(fault))}", err=True)
+        tell_failure(fault)
         return fault.exit_code
+    except Exception as fault:
+        if as_json:  # a defect of ours, whose traceback follows; scripts have their document all the same
+            emit({"error": _error(type(fault).__name__, f"a defect of FleetSieve: {fault}"), "exit_code": 1})
+        raise
+
+
+def tell_failure(fault: FleetSieveError) -> None:
+    """A failure on standard error: its message, with one line for each fault of a file, and its hint."""
+    click.echo(f"error: {spelled_out(str(fault))}", err=True)
 
 
 def _tell(fault: click.ClickException) -> None:

@@ -58,8 +58,9 @@ def command(
         raise UsageError(f"{folder} is a bundled instance, which stays as it is", "copy its folder and measure there")
     if grid == bool(cells):
         raise UsageError("measure needs cells: --cell CLASS,TP,LOAD, or --grid for all of them")
-    if repeat < 1 or seed < 0:
-        raise UsageError(f"--repeat {repeat} and --seed {seed}", "a whole number >= 1, and one >= 0")
+    for flag, value, least in (("--repeat", repeat, 1), ("--seed", seed, 0)):
+        if value < least:
+            raise UsageError(f"{flag} is {value}, not a whole number >= {least}")
     probing = probings.asked(False, probings.VLLM, config, endpoints, None)
     assert probing is not None
     with _held(path):

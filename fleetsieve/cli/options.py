@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
-from fleetsieve.errors import UsageError
+from fleetsieve.errors import FleetSieveError, UsageError
+
+
+class ResultFile(click.Path):
+    """A file that a command writes at its end: what cannot be written is told before the work, not after hours of it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path.
+
+        Raises:
+            click.BadParameter: when it is empty, or a folder.
+            FleetSieveError: when its folder is not there.
+        """
+        if not str(value):
+            self.fail("the name of the file is empty", param, ctx)
+        there = Path(os.path.realpath(value))
+        if there.is_dir():
+            self.fail(f"{os.fspath(value)!r} is a folder; name a file", param, ctx)
+        if not there.parent.is_dir():
+            raise FleetSieveError(f"cannot write {value}: there is no folder {there.parent}")
+        return Path(value)
+
 
 VERDICT_CODES = {"certified-feasible": 0, "undecided": 10, "certified-infeasible": 11}
 

@@ -28,7 +28,7 @@ KINDS = {
 @click.command("plot", epilog="KIND is one of: " + "; ".join(f"{kind}: {what}" for kind, what in KINDS.items()) + ".")
 @click.argument("kind", type=click.Choice(list(KINDS)), metavar="KIND")
 @options.folder
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, metavar="FILE",
+@click.option("-o", "--out", type=options.ResultFile(), required=True, metavar="FILE",
               help="The file to write: .svg, .png or .html (which needs no network).")  # fmt: skip
 @click.option("--class", "class_name", metavar="C", help="One class only (tails and grid).")
 @click.option("--dark", is_flag=True, help="Light on dark.")

@@ -12,7 +12,7 @@ from fleetsieve.cli.main import emit
 
 @click.command("report")
 @options.folder
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+@click.option("-o", "--out", type=options.ResultFile(), metavar="FILE",
               help="The page to write (default: report.html in a run's folder, else here).")  # fmt: skip
 @click.option("--sensitivity/--no-sensitivity", default=True, show_default=True,
               help="Tell how far the plan carries when a limit, the demand or the GPUs move; it takes longest.")  # fmt: skip

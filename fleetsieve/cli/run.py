@@ -41,7 +41,8 @@ from fleetsieve.errors import UsageError
 @click.option("--stop-when-unprofitable", "horizon_h", type=float, metavar="HOURS",
               help="Stop undecided when closing the gap costs more requests than it can bring in HOURS of deployment.")  # fmt: skip
 @click.option("--prior", type=click.Path(path_type=Path), metavar="FILE",
-              help="Predictions of any tool, a CSV like measurements.csv: they order the search and certify nothing.")  # fmt: skip
+              help="What a tool predicts (prior.csv), or a measurements.csv, of which the median of a cell's ok rows counts: "
+                   "it orders the search and certifies nothing.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
               help="The run folder to make (default: runs/NAME-POLICY-SEED).")  # fmt: skip
 @click.option("--resume", "resumed", is_flag=True, help="Go on with the run in --out, or in DIR when DIR is a run.")
@@ -87,7 +88,7 @@ def command(
         from fleetsieve.cli.dry_run import dry_run
 
         return dry_run(source, wished, wanted, prior, as_json=as_json)
-    out = out if out is not None else Path("runs") / f"{source.name}-{wanted.policy}-{wanted.seed}"
+    out = out if out is not None else Path("runs") / f"{_name(source)}-{wanted.policy}-{wanted.seed}"
     if not (resumed and (out / journals.STEPS).is_file()):
         if resumed and wished is None:
             raise UsageError(
@@ -112,6 +113,12 @@ def command(
         if wished is not None and wished.live:
             probing = wished  # ports and deadlines may be mended on the way
         return go_on(journal, stated, probing, as_json=as_json, by_verdict=by_verdict)
+
+
+def _name(folder: Path) -> str:
+    """What a folder is called, also one that is written `.` or `..`; the root of the file system is called by nothing but that."""
+    given = folder.name
+    return given if given not in ("", "..") else folder.resolve().name or "root"
 
 
 def _digest(path: Path) -> str | None:
@@ -148,11 +155,12 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
             raise UsageError(f"{table} has no rows to replay", "measure it, simulate it, or run live with --probe vllm")
     if prior is not None:
         tell_suspicions(read_predictions(prior, read.instance).suspicions)
+    from fleetsieve.rule_sets import CURRENT
     from fleetsieve.solving import ready
 
     ready()
     start: dict[str, Any] = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, **probing.stated,
-             "policy": wanted.policy, "seed": wanted.seed}  # fmt: skip
+             "policy": wanted.policy, "seed": wanted.seed, "rule_set": CURRENT}  # fmt: skip
     if wanted.horizon_h is not None:
         start[HORIZON] = wanted.horizon_h
     journal.create(source, out, start, hidden=table, prior=prior, serve=probing.config)

@@ -87,7 +87,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
             "yellow",
         )
     journal.mend()
-    read = read_instance(journal.folder)
+    read = _under_its_rules(read_instance(journal.folder), journal)
     _keep_config(journal, probing, read)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(probing)
@@ -108,6 +108,26 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         )
         raise
     return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+def _under_its_rules(read: Folder, journal: Journal) -> Folder:
+    """The run's folder under the rule set that it began with (see `rule_sets`).
+
+    Raises:
+        UsageError: when this version does not know that set.
+    """
+    from fleetsieve.certificate import under
+    from fleetsieve.presentation.terminal import messages, say
+    from fleetsieve.rule_sets import CURRENT, FIRST, rule_set
+
+    number = journal.start.get("rule_set", FIRST)
+    if not isinstance(number, int):
+        raise UsageError(f"the first line of the log is damaged: rule_set {number!r}")
+    rule_set(number)
+    if number != CURRENT:
+        told = f"note: this run keeps rule set {number}; `fleetsieve certify` says what set {CURRENT} makes of its certificate"
+        say(messages(), told)
+    return replace(read, instance=under(read.instance, number))
 
 
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:
@@ -227,6 +247,7 @@ def _told(
 ) -> int:
     """Print the end of a run; gives the exit code."""
     from fleetsieve.certificate import gap_document, plan_document
+    from fleetsieve.presentation.endings import ending
     from fleetsieve.presentation.plans import show_certificate
     from fleetsieve.presentation.steps import cost_line
     from fleetsieve.presentation.terminal import results, say
@@ -243,18 +264,15 @@ def _told(
                 "gap": gap_document(certificate.gap),
                 "plan": plan_document(certificate.conservative, certificate.envelope),
                 "stopped": stopped_document(sieve),
+                "ended": ending(sieve, live=live) or None,
                 "run": str(journal.folder),
             }
         )
     else:
         spent = cost_line(sieve.measurements, cells, sieve.spent_gpu_s, grid_gpu_s)
         show_certificate(results(), certificate, bounds="both", explanation=why, spent=spent)
-        if sieve.stopped is not None:
-            say(results(), sieve.stopped.sentence)
-        elif certificate.blocking and not live:
-            say(results(), "the table has no more rows of cells that could settle it: measure them, or ask for less")
-        elif certificate.blocking:
-            say(results(), "no further look can settle it: give cells a longer window or more looks, or ask for less")
+        if ended := ending(sieve, live=live):
+            say(results(), ended)
         say(results(), f"run: {journal.folder}")
     if by_verdict:
         return VERDICT_CODES[str(certificate.verdict)]

@@ -8,6 +8,7 @@ import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
+from fleetsieve.errors import UsageError
 
 
 @click.command("simulate")
@@ -33,6 +34,11 @@ def command(spec: str, out: Path, records: bool, as_json: bool) -> int:
 
     place = Path(spec)
     path = place if place.is_file() else resolve(spec) / SPEC_NAME
+    if not path.exists():
+        raise UsageError(
+            f"{path.parent} has no {SPEC_NAME}: it was not simulated",
+            "name a simulation.toml, or a folder that holds one",
+        )
     with progress("simulating cells") as advance:
         simulate(path, out, records=records, progress=advance)
     if as_json:

@@ -33,7 +33,7 @@ FORMULATIONS = click.Choice(["lexicographic", "fewest-gpus"])
 @click.option("--epsilon", type=float, metavar="F", help="Largest gap that certifies (default: the instance's).")
 @click.option("--formulation", type=FORMULATIONS, default="lexicographic", show_default=True,
               help="Best service on this fleet, or the fewest GPUs that serve every class in full.")  # fmt: skip
-@click.option("--certificate", "out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+@click.option("--certificate", "out", type=options.ResultFile(), metavar="FILE",
               help="Write the certificate to FILE; `fleetsieve certify` checks it.")  # fmt: skip
 @options.as_json
 @options.exit_code
@@ -59,8 +59,9 @@ def command(
     from fleetsieve import what_if
     from fleetsieve.envelope import Envelope
     from fleetsieve.files import read_instance
+    from fleetsieve.files.plausibility import wide_slack
     from fleetsieve.presentation.plans import spent_text
-    from fleetsieve.presentation.terminal import tell_suspicions
+    from fleetsieve.presentation.terminal import messages, say, tell_suspicions
 
     _check_fractions(eta, epsilon)
     read = read_instance(folder)
@@ -81,6 +82,8 @@ def command(
     stated = replace(
         stated, epsilon=stated.epsilon if epsilon is None else epsilon, eta=stated.eta if eta is None else eta
     )
+    if (eta is not None or epsilon is not None) and (why := wide_slack(stated)):
+        say(messages(), f"warning: {why}", "yellow")
     envelope = Envelope.of(replace(instance, certificate=stated), read.measurements)
     spent = spent_text(read.instance, read.measurements)
     if formulation == "fewest-gpus":

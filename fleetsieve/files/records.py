@@ -138,7 +138,7 @@ def read_records(path: str | Path, window_s: float, faults: FaultList) -> Reques
     if faults.errors:
         return None
     sent, ttft, e2e, tokens = (table.numbers[name] for name in ("sent_at_s", "ttft_s", "e2e_s", "output_tokens"))
-    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s)
+    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s, table.numbers["scheduled_at_s"])
 
 
 def _check(table: Table, ok: object, window_s: float, faults: FaultList) -> None:
@@ -204,6 +204,8 @@ def attach_records(
         records = read_records(folder / name, row.window_s, own)
         if records is not None and row.requests is not None and row.requests != records.sent:
             message = f"{measured.name} says {row.requests:,} requests in line {row.line}; {records.sent:,} are here"
+            missing = row.requests - records.sent
+            message += f"; the {missing:,} that are missing count as failures" if missing > 0 else ""
             own.suspect(0, "", "other number of requests", message)
         attached.append(replace(row, records=records))
     strays = _strays(folder, names, cell_keys)

@@ -18,9 +18,10 @@ import numpy as np
 from fleetsieve_models.problem import STAGES, ClassDemand, Configuration, FleetProblem, GpuPool, Name
 from numpy.typing import NDArray
 
-from fleetsieve.allocation import TIE, Allocation, tolerance
+from fleetsieve.allocation import Allocation, tolerance
 from fleetsieve.belief import ClassBelief
 from fleetsieve.certificate.gap import Gap, frontier_gap
+from fleetsieve.certificate.rule import blocking_stage, meets_floors
 from fleetsieve.envelope import CellBounds, ClassEnvelope, Envelope, class_demand
 from fleetsieve.frontier import Curve, Frontier, curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
 from fleetsieve.instance import ArmKey, Cell, CellKey
@@ -148,9 +149,19 @@ class Lookahead:
             gap = replace(gap, min_fulfilment=gap.min_fulfilment + max(0.0, given))
         return gap, shortfall
 
-    def certified(self, parts: Mapping[str, Part], gap: Gap, shortfall: float) -> bool:
-        """Whether these parts certify feasibility: no open class, every floor met, every stage gap within ε."""
-        return not any(p.open for p in parts.values()) and shortfall <= TIE and gap.largest <= self.epsilon
+    def certified(self, parts: Mapping[str, Part], gap: Gap) -> bool:
+        """Whether these parts certify feasibility, by the rule of certificates."""
+
+        def blocked(*, floors_met: bool) -> str:
+            unclear = any(p.open for p in parts.values())
+            return blocking_stage(gap, floors_met=floors_met, open_classes=unclear, epsilon=self.epsilon)
+
+        if blocked(floors_met=True):
+            return False
+        # The shortfall does not tell whether floors are met: a small priority makes it as small. The plan does.
+        critical = any(p.low.demand.floor is not None for p in parts.values())
+        plan = self._plan(parts) if critical else None
+        return not critical or (plan is not None and not blocked(floors_met=meets_floors(plan)))
 
     def total_gap(self, parts: Mapping[str, Part]) -> float:
         """The sum of the stage gaps."""
@@ -179,8 +190,8 @@ class Lookahead:
 
     def gamma(self, parts: Mapping[str, Part]) -> float:
         """Γ: 0 when certified, else the stage gaps + Σ_i (Σ_{arms a of i} φ_a)^κ."""
-        gap, shortfall = self.gap(parts)
-        if self.certified(parts, gap, shortfall):
+        gap, _ = self.gap(parts)
+        if self.certified(parts, gap):
             return 0.0
         return gap.total + math.fsum(p.potential**KAPPA for p in parts.values())
 

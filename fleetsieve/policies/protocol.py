@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import CellKey
@@ -47,6 +48,9 @@ class Situation:
         finally:
             self.advance(count, count)
 
+    def __repr__(self) -> str:
+        return brief(self)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -59,6 +63,9 @@ class Choice:
     reason: str
     scores: Mapping[CellKey, float]
     to_close_gpu_s: float | None = None
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 def best(scores: Mapping[CellKey, float], cost_gpu_s: Mapping[CellKey, float]) -> CellKey:

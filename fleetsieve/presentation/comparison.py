@@ -52,8 +52,8 @@ def _cells(s: Summary, classes: Sequence[str]) -> list[str]:
         _share(s.saving_vs_random, s.ci95_saving),
         _share(s.beats_random_share, None),
         ratio,
-        f"{s.max_regret:.3f}",
-        f"{s.regret_auc:.3f}",
+        f"{s.max_regret:z.3f}",
+        f"{s.regret_auc:z.3f}",
         str(s.wrong_certificates),
         str(s.undecided),
     ]
@@ -67,8 +67,8 @@ def _thousand(value: float, interval: Interval95) -> str:
 def _share(value: float | None, interval: Interval95 | None) -> str:
     if value is None:
         return ""
-    told = f"{value:.1%}"
-    return told if interval is None else f"{told} ({interval[0]:.1%} to {interval[1]:.1%})"
+    told = f"{value:z.1%}"
+    return told if interval is None else f"{told} ({interval[0]:z.1%} to {interval[1]:z.1%})"
 
 
 def _floor_text(floor: FloorFound | None) -> str:

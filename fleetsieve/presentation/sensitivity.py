@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -15,6 +15,7 @@ from fleetsieve.certificate.sentence import gap_text, listed
 from fleetsieve.interval import lower_text
 from fleetsieve.presentation.terminal import literal, say, show_table
 from fleetsieve.sensitivity import (
+    BROKEN,
     Axis,
     DemandAxis,
     EpsilonAxis,
@@ -41,6 +42,7 @@ def show_study(console: Console, study: Study) -> None:
             cells.append(_passing(study, stretch.span.lo if axis.rises else stretch.span.hi))
         table.add_row(*(literal(cell) for cell in cells), style="" if _good(stretch) else "dim")
     show_table(console, table)
+    _tell_given(console, study.broken_today)
     for line in _told(study):
         say(console, line)
     _tell_rough(console, all(s.exact for s in study.stretches))
@@ -56,6 +58,7 @@ def show_map(console: Console, found: Map) -> None:
         cells = [*sides, *_cells(along, region.stretch, exact=region.exact)]
         table.add_row(*(literal(cell) for cell in cells), style="" if _good(region.stretch) else "dim")
     show_table(console, table)
+    _tell_given(console, found.broken_today)
     count = len({r.stretch.decision.placed for r in found.regions})
     say(console, f"{_count(len(found.regions), 'region')}, {_count(count, 'allocation')}")
     _tell_rough(console, all(r.exact for r in found.regions))
@@ -135,12 +138,30 @@ def _tell_rough(console: Console, exact: bool) -> None:
         )
 
 
+def _tell_given(console: Console, broken: Sequence[str] | None) -> None:
+    """Whether a given plan holds at the numbers that the instance states; all that breaks it."""
+    if broken:
+        say(console, f"the given plan does not hold today: {'; '.join(broken)}", "bold red")
+    elif broken is not None:
+        say(console, "the given plan holds today")
+
+
+def _mended(study: Study) -> list[str]:
+    """Where a given plan that is broken today would hold."""
+    axis = study.axis
+    ranges = [" to ".join(_ends(axis, s.span)) for s in study.stretches if s.decision.verdict != BROKEN]
+    where = f"for {axis.name} from {', and from '.join(ranges)}" if ranges else f"nowhere in this range of {axis.name}"
+    return [f"the given plan would hold {where}"]
+
+
 def _told(study: Study) -> list[str]:
     """The answers in sentences."""
     axis, told = study.axis, answers(study)
+    if study.broken_today and not isinstance(axis, SloAxis):
+        return _mended(study)
     what = "the given plan holds" if study.decider.given is not None else "today's plan stays"
     if isinstance(axis, SloAxis):
-        return _slo_lines(axis, told, what)
+        return [*_slo_lines(axis, told, what), *(_mended(study) if study.broken_today else [])]
     if isinstance(axis, DemandAxis):
         return [
             _carries(f"today's verdict stays, factor of {axis.name}", told["verdict_holds"]),
@@ -170,7 +191,7 @@ def _slo_lines(axis: SloAxis, told: Mapping[str, Any], what: str) -> list[str]:
         return [*lines, f"the instance states no {axis.name}"]
     holds = told["plan_holds"]
     if holds is None:
-        return [*lines, f"the given plan does not hold at today's {today:g}"]
+        return lines  # the given plan is broken today, which is said before
     tight, loose = holds["from"], holds["to"]
     lines.append(
         f"{what} when {axis.name} goes from {today:g} "
@@ -184,13 +205,13 @@ def _worth(more: Mapping[str, Any] | None) -> str:
     if more is None:
         return "cannot be told"
     least = more["min_fulfilment"]
-    told = f"{least:+.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
-    return f"{more['goodput_rps']:+.3f} requests/s and {told}"
+    told = f"{least:+z.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
+    return f"{more['goodput_rps']:+z.3f} requests/s and {told}"
 
 
 def _carries(what: str, holds: Mapping[str, Any] | None) -> str:
     if holds is None:
-        return f"{what}: today is outside the range, or broken"
+        return f"{what}: today is outside the range"
     low = "the start of the range" if holds["from"] is None else _number(holds["from"])
     high = "its end" if holds["to"] is None else _number(holds["to"])
     return f"{what}: from {low} to {high}"

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fleetsieve.instance import Measurement, Status
-from fleetsieve.presentation.terminal import literal, say
+from fleetsieve.presentation.terminal import literal, say, say_text
 from fleetsieve.running import Step
 
 
@@ -23,8 +23,7 @@ def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
     spent = step.sieve.spent_gpu_s
     share = f" {spent / grid_gpu_s:4.0%}" if grid_gpu_s > 0.0 else ""
     head = literal(f"{step.number:>3}{share}  {step.experiment.key}", "bold")
-    line = Text.assemble(head, literal(f" ({step.experiment.reason}): {step.changed}"))
-    console.print(line, soft_wrap=not console.is_terminal)
+    say_text(console, Text.assemble(head, literal(f" ({step.experiment.reason}): {step.changed}")))
 
 
 def cost_line(rows: Sequence[Measurement], cells: int, spent_gpu_s: float, grid_gpu_s: float) -> str:

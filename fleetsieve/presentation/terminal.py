@@ -11,12 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from fleetsieve.errors import Fault, spelled_out
+from fleetsieve.presentation.fitting import blocks, fit, wrapped
 
 PLAIN_WIDTH = 160
 """Columns of output that goes to a file or a pipe, where there is no terminal to fit and COLUMNS does not say."""
 
 WIDE = 120
 """From this many columns on, everything of a class stands on one line."""
+
+
+class _Stream(Console):
+    """A console that leaves it to the command line what a reader that went away means; rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Give on the BrokenPipeError that rich has just caught."""
+        raise
 
 
 def results() -> Console:
@@ -32,7 +41,7 @@ def messages() -> Console:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else PLAIN_WIDTH
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
+    return _Stream(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
 def is_wide(console: Console) -> bool:
@@ -47,11 +56,21 @@ def literal(text: str, style: str = "") -> Text:
 
 def say(console: Console, text: str, style: str = "") -> None:
     """One paragraph, as it is; only a terminal gets it wrapped."""
-    console.print(literal(text, style), soft_wrap=not console.is_terminal)
+    say_text(console, literal(text, style))
+
+
+def say_text(console: Console, text: Text) -> None:
+    """As `say`, of a text with styles of its own."""
+    for line in wrapped(text, console.width) if console.is_terminal else [text]:
+        console.print(line, soft_wrap=True)  # rich would break a word that is longer than a line
 
 
 def show_table(console: Console, table: Table) -> None:
-    """A table; where there is no terminal, without the blanks that fill its lines."""
+    """A table as the console has room for it; where there is no terminal, without the blanks that fill its lines."""
+    if not fit(console, table):
+        for line in blocks(console, table):
+            say_text(console, line)
+        return
     if console.is_terminal:
         console.print(table)
         return

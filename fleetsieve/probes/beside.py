@@ -59,7 +59,7 @@ def disturbance(sent: Sent, own: Load, loads: Iterable[Load]) -> str | None:
     chance = float(stats.ttest_ind(logs[beside], logs[~beside], equal_var=False).pvalue)
     if abs(change) < LEAST_CHANGE or chance > ALPHA:
         return None
-    return f"disturbed by {names}: {change:+.0%} time per token while both were measured"
+    return f"disturbed by {names}: {change:+z.0%} time per token while both were measured"
 
 
 def _per_token_s(row: RequestRow) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleetsieve.account import Account, account
 from fleetsieve.allocation import Engine
-from fleetsieve.certificate import Certificate, Gap, Verdict, certify, check
+from fleetsieve.certificate import Certificate, Gap, Verdict, certify
 from fleetsieve.certificate.document import versions
 from fleetsieve.engines import Automatic, engine_of
 from fleetsieve.envelope import Envelope
@@ -27,6 +27,7 @@ from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, read_history, state_of
 from fleetsieve.instance import Instance
 from fleetsieve.journal import PRIOR, SERVE, digests
+from fleetsieve.rechecking import check_folder
 from fleetsieve.report.banner import MEANINGS, caveats, facts, lead, stop_words
 from fleetsieve.report.failing import failed_line, failures, undecided_by_failures
 from fleetsieve.report.headroom import room, to_serve_all, why_short, with_fewer
@@ -214,8 +215,8 @@ def _checked(told: Told) -> dict[str, Any] | None:
     if stored is None:
         return None
     engine = engine_of(told.certificate.envelope)
-    faults = check(stored, told.certificate.envelope, engine, digests(told.read.path))
-    return {"faults": faults, "engine": engine.name}
+    found = check_folder(stored, told.read, engine)
+    return {"faults": [*found.errors, *found.superseded], "engine": engine.name}
 
 
 def _versions() -> Mapping[str, str]:

@@ -118,11 +118,12 @@ def _slo_reach(study: Study, axis: SloAxis, order: list[float], today: float) ->
 def demand_answers(study: Study) -> Answers:
     """For a demand: the range of factors around 1 over which today's verdict, and today's plan, stays.
 
-    An end at the end of the range that was studied is null: nothing ended it there.
+    None where a given plan is broken today, or today is outside the range. An end at the end of the range that was studied is null:
+    nothing ended it there.
     """
     return {
         "today": 1.0,
-        "verdict_holds": _reach_document(_around(study, 1.0, lambda d: d.verdict)),
+        "verdict_holds": _reach_document(_around(study, 1.0, lambda d: d.verdict if d.verdict != BROKEN else None)),
         "plan_holds": _reach_document(_around(study, 1.0, lambda d: d.placed if d.verdict != BROKEN else None)),
     }
 

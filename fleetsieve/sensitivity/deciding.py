@@ -16,6 +16,7 @@ from typing import cast
 from fleetsieve_models.problem import STAGES, FleetProblem
 
 from fleetsieve.allocation import TIE, Allocation, Optimum, evaluate
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Gap, Lower, Upper, certify
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.engines import Automatic
@@ -45,6 +46,9 @@ class Decision:
     blocking: str
     best: Allocation | None = field(default=None, repr=False)
     faults: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @cached_property
     def key(self) -> Hashable:

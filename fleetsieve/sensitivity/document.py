@@ -26,9 +26,11 @@ def study_document(study: Study) -> Document:
     both ends. A min fulfilment runs over the classes that are not `unservable`, and is null where none is left. `exact` false says
     that the interval was sampled. An interval from a value to itself, between two that decide alike, is a tie at that one value,
     and no break point. Break points of a demand are exact to 1e-9 of their value: engines call what is closer a tie.
+    `given` says whether a given plan holds at the numbers that the instance states, and what breaks it; null without one.
     """
     return {
         "instance": study.instance.name,
+        "given": _given(study.broken_today),
         "axis": axis_document(study.axis),
         "break_points": study.breaks,
         "exact": all(s.exact for s in study.stretches),
@@ -41,10 +43,15 @@ def map_document(found: Map) -> Document:
     """A study of two axes: `axes`, and the `regions`, rectangles of one decision each, that cover their range."""
     return {
         "instance": found.instance.name,
+        "given": _given(found.broken_today),
         "axes": [axis_document(found.x), axis_document(found.y)],
         "exact": all(r.exact for r in found.regions),
         "regions": [{"x": _span(r.x), "y": _span(r.y), **_decided(r.stretch), "exact": r.exact} for r in found.regions],
     }
+
+
+def _given(broken: Sequence[str] | None) -> Document | None:
+    return None if broken is None else {"holds_today": not broken, "breaks": list(broken)}
 
 
 def axis_document(axis: Axis) -> Document:
@@ -137,7 +144,7 @@ def _named(prefix: str, span: Span) -> dict[str, object]:
 
 
 def _csv(spans: Sequence[str], rows: Sequence[tuple[Mapping[str, object], Stretch]], classes: Sequence[str]) -> str:
-    own = [f"{what}:{name}" for name in classes for what in ("tp", "load", "replicas", "fulfilment")]
+    own = [f"{what}:{name}" for name in classes for what in ("tp", "load", "replicas", "fulfilment", "pool")]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*spans, *COLUMNS, *own], lineterminator="\n")
     writer.writeheader()
@@ -165,6 +172,7 @@ def _row(stretch: Stretch) -> dict[str, object]:
         for got in decision.plan.classes:
             key = got.configuration.name if got.configuration is not None else None
             if isinstance(key, CellKey):
-                row |= {f"tp:{got.class_name}": key.tp, f"load:{got.class_name}": key.load}
+                own = {"tp": key.tp, "load": key.load, "pool": key.pool}
+                row |= {f"{what}:{got.class_name}": value for what, value in own.items()}
             row |= {f"replicas:{got.class_name}": got.replicas, f"fulfilment:{got.class_name}": got.fulfilment}
     return row

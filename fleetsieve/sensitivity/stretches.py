@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from fleetsieve.allocation import Allocation, evaluate
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Gap
 from fleetsieve.envelope import Envelope
 from fleetsieve.sensitivity.deciding import Decision
@@ -80,6 +81,9 @@ class Stretch:
     last: Figures
     gap: Gap
     exact: bool = True
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @classmethod
     def alike(cls, span: Span, decide: Decide) -> Stretch:

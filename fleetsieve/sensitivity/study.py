@@ -11,9 +11,11 @@ both have infinitely many are sampled along the first, and every region says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from fleetsieve.brief import counted, summary
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import UsageError
@@ -43,7 +45,8 @@ SAMPLED_STRIPS = 24
 class Study:
     """One axis over an instance: its stretches from `axis.lo` to `axis.hi`.
 
-    `base` is the envelope that `axis.at` applies to; `decide` decides at any value, also outside the range.
+    `base` is the envelope that `axis.at` applies to; `decide` decides at any value, also outside the range. `broken_today` is what
+    breaks a given plan at the numbers that the instance states: nothing when it holds, None without a given plan.
     """
 
     instance: Instance
@@ -51,6 +54,11 @@ class Study:
     base: Envelope
     decider: Decider
     stretches: tuple[Stretch, ...]
+    broken_today: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        spans = [f"{s.span.lo:.6g} to {s.span.hi:.6g}: {s.decision.verdict}" for s in self.stretches]
+        return summary(f"Study of {self.instance.name}, {self.axis.title}: {counted(len(spans), 'interval')}", spans)
 
     def decide(self, value: float) -> Decision:
         """The decision at one value of the axis."""
@@ -91,13 +99,22 @@ class Region:
 
 @dataclass(frozen=True)
 class Map:
-    """Two axes over an instance: `regions` cover the whole rectangle, in the order of the first axis and then of the second."""
+    """Two axes over an instance: `regions` cover the whole rectangle, in the order of the first axis and then of the second.
+
+    `broken_today` is as in `Study`.
+    """
 
     instance: Instance
     x: Axis
     y: Axis
     decider: Decider
     regions: tuple[Region, ...]
+    broken_today: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        verdicts = Counter(r.stretch.decision.verdict for r in self.regions)
+        told = [f"{verdict}: {counted(count, 'region')}" for verdict, count in verdicts.items()]
+        return summary(f"Map of {self.instance.name}: x is {self.x.title}, y is {self.y.title}", told)
 
 
 Advance = Callable[[int, int], None]
@@ -124,8 +141,10 @@ def study(
         UsageError: when the axis cannot be applied to the instance.
         SolverMissing, SolveFailed: where the MILP is needed and fails.
     """
-    base, decider = Envelope.of(axis.start(instance), rows), Decider(given)
-    return Study(instance, axis, base, decider, tuple(stretches_of(axis, base, decider, advance)))
+    rows, started = tuple(rows), axis.start(instance)
+    base, decider = Envelope.of(started, rows), Decider(given)
+    broken = given.breaks(Envelope.of(instance, rows)) if given is not None else None
+    return Study(instance, axis, base, decider, tuple(stretches_of(axis, base, decider, advance)), broken)
 
 
 def study_two(
@@ -148,7 +167,9 @@ def study_two(
         raise UsageError(
             f"both axes vary the demand of {listed(x.scaled(instance))} alone", "two axes vary two numbers"
         )
+    rows = tuple(rows)
     base, decider = Envelope.of(y.start(x.start(instance)), rows), Decider(given)
+    broken = given.breaks(Envelope.of(instance, rows)) if given is not None else None
     turned = _spans(x, base) is None and _spans(y, base) is not None
     across, along = (y, x) if turned else (x, y)
     exact = _spans(across, base)
@@ -163,7 +184,7 @@ def study_two(
     if turned:
         regions = [replace(region, x=region.y, y=region.x) for region in regions]
     regions.sort(key=lambda r: (r.x.lo, r.x.hi, r.y.lo, r.y.hi))
-    return Map(instance, x, y, decider, tuple(regions))
+    return Map(instance, x, y, decider, tuple(regions), broken)
 
 
 def stretches_of(axis: Axis, base: Envelope, decider: Decider, advance: Advance = _silent) -> list[Stretch]:

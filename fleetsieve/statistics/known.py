@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fleetsieve.brief import brief
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.interval import Interval
 
@@ -28,6 +30,9 @@ class KnownCell:
     success: Interval | None = None
     missing_requests: int = 0
 
+    def __repr__(self) -> str:
+        return brief(self)
+
     def tail_s(self, metric: str) -> Interval | None:
         """The p99 interval of "ttft", "e2e" or "tpot" in seconds."""
         return self.ttft_p99_s if metric == "ttft" else self.e2e_p99_s if metric == "e2e" else self.tpot_p99_s
@@ -47,16 +52,31 @@ class KnownCell:
         return sum(row.status in statuses for row in self.rows)
 
     @property
+    def without_record(self) -> int:
+        """How many requests its looks count that have no record."""
+        return without_record(row for row in self.rows if row.status is Status.OK)
+
+    @property
     def impossible(self) -> bool:
         """Whether the cell cannot run at all: a failed start (deterministic), or an OOM seen twice, with no success."""
-        return not self.measured and (self.count(Status.FAILED_START) >= 1 or self.count(Status.OOM) >= 2)
+        return not self.measured and (bool(self._failed_starts(refused=False)) or self.count(Status.OOM) >= 2)
 
     @property
     def given_up(self) -> bool:
-        """Whether failures were repeated, so that another look is not worth its cost: two flakes, two OOMs, two failed starts."""
-        return any(self.count(*kind) >= 2 for kind in (FLAKES, {Status.OOM}, {Status.FAILED_START}))
+        """Whether another look is not worth its cost: two flakes, OOMs or failed starts, or one start where none ever went well."""
+        repeated = any(self.count(*kind) >= 2 for kind in (FLAKES, {Status.OOM}, {Status.FAILED_START}))
+        return repeated or bool(self._failed_starts(refused=True))
+
+    def _failed_starts(self, *, refused: bool) -> int:
+        return sum(row.status is Status.FAILED_START and bool(row.refused) == refused for row in self.rows)
 
     @property
     def out_of_memory(self) -> bool:
         """Whether memory is proven too small for this load, and so for every higher one in the arm."""
         return not self.measured and self.count(Status.OOM) >= 2
+
+
+def without_record(rows: Iterable[Measurement]) -> int:
+    """How many requests recorded looks count beyond those that have a record."""
+    pairs = ((row.requests, row.records) for row in rows)
+    return sum(max(0, (stated or 0) - records.sent) for stated, records in pairs if records is not None)

@@ -18,7 +18,6 @@ import numpy as np
 
 from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKind, Measurement, Reading, Slo, Status
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-from fleetsieve.records import RequestRecords
 from fleetsieve.statistics.intervals import (
     batch_rates_rps,
     p99_interval,
@@ -26,7 +25,7 @@ from fleetsieve.statistics.intervals import (
     requests_for_upper_p99,
     success_interval,
 )
-from fleetsieve.statistics.known import KnownCell
+from fleetsieve.statistics.known import KnownCell, without_record
 from fleetsieve.statistics.rules import Rules
 
 POISSON_SLACK = 0.05
@@ -44,9 +43,8 @@ def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = Non
     looks = tuple(rows)
     rules = rules if rules is not None else Rules()
     good = [row for row in looks if row.status is Status.OK]
-    recorded = [row.records for row in good if row.records is not None]
-    if recorded:
-        return _recorded(cell, looks, recorded, rules, slo)
+    if any(row.records is not None for row in good):
+        return _recorded(cell, looks, good, rules, slo)
     said = {metric: _told([row.tail(metric) for row in good], rules, metric) for metric in TAIL_METRICS}
     capacity = _told([_sustained(cell, row.throughput_rps) for row in good], rules, THROUGHPUT)
     return KnownCell(
@@ -61,9 +59,10 @@ def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = Non
 
 
 def _recorded(
-    cell: Cell, looks: tuple[Measurement, ...], recorded: Sequence[RequestRecords], rules: Rules, slo: Slo
+    cell: Cell, looks: tuple[Measurement, ...], good: Sequence[Measurement], rules: Rules, slo: Slo
 ) -> KnownCell:
-    """What per-request records say, those of all looks pooled."""
+    """What per-request records say, those of all looks that went well pooled."""
+    recorded = [row.records for row in good if row.records is not None]
     count = len(recorded)
     spent = rules.spent(count)
     intervals: dict[str, Interval | None] = {}
@@ -82,6 +81,7 @@ def _recorded(
         low = max(capacity.lo, carried)
         capacity = Interval(low, max(capacity.hi, low))
     capacity = _widened(capacity, rules, THROUGHPUT, count)
+    sent = sum(r.sent for r in recorded) + (without_record(good) if rules.rule_set.refuses else 0)
     return KnownCell(
         key=cell.key,
         rows=looks,
@@ -89,7 +89,7 @@ def _recorded(
         ttft_p99_s=intervals["ttft"],
         e2e_p99_s=intervals["e2e"],
         tpot_p99_s=intervals["tpot"],
-        success=success_interval(sum(r.succeeded for r in recorded), sum(r.sent for r in recorded), spent),
+        success=success_interval(sum(r.succeeded for r in recorded), sent, spent),
         missing_requests=missing,
     )
 

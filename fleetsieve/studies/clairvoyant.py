@@ -219,6 +219,8 @@ class _Master:
 
     def cheapest(self) -> Cells | None:
         """The optimum; None when the solver proves none."""
+        if not self._keys:  # no class asks for anything that a cell could show
+            return None if self._rows else frozenset()
         constraints = LinearConstraint(np.array(self._rows), np.array(self._least), np.inf) if self._rows else ()
         result = milp(
             self._costs,

@@ -15,8 +15,10 @@ from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from fleetsieve.brief import brief, counted, summary
 from fleetsieve.cost import grid_cost_gpu_s, row_cost_gpu_s, server_after
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
@@ -39,6 +41,9 @@ class Case:
     instance: Instance
     table: tuple[Measurement, ...]
 
+    def __repr__(self) -> str:
+        return brief(self)
+
     def __getstate__(self) -> dict[str, object]:
         """What pickling keeps: the fields; a process derives the rest for itself."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -46,7 +51,8 @@ class Case:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of what the runs depend on."""
-        return hashlib.sha256(repr((self.instance, self.table)).encode()).hexdigest()
+        table = ", ".join(map(_spelled, self.table)) + ("," if len(self.table) == 1 else "")
+        return hashlib.sha256(f"({_spelled(self.instance)}, ({table}))".encode()).hexdigest()
 
     @cached_property
     def truth(self) -> Truth:
@@ -66,6 +72,12 @@ class Case:
         return grid_cost_gpu_s(self.instance, [c for c in self.instance.cells if c.key in known and not c.excluded])
 
 
+def _spelled(value: Instance | Measurement) -> str:
+    """All fields of a value as text: what it prints of itself is a summary, in which different ones may look alike."""
+    told = ", ".join(f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if f.repr)
+    return f"{type(value).__name__}({told})"
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of a policy: GPU-seconds in all and per class, its verdict, how that is wrong ("" if it is not), its plan's regret.
@@ -83,6 +95,9 @@ class Run:
     regret: float
     curve: tuple[tuple[float, float], ...]
     cells: tuple[CellKey, ...]
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def auc(self, grid_gpu_s: float) -> float:
         """The mean regret over the GPU-seconds of the full grid: the area under the curve, divided by its width."""
@@ -228,6 +243,13 @@ class Results:
     case: Case
     runs: Mapping[str, tuple[Run, ...]]
     floor: FloorFound | None
+
+    def __repr__(self) -> str:
+        means = [
+            f"{name}: {fmean(run.spent_gpu_s for run in runs):,.0f} GPU-seconds on average of {counted(len(runs), 'run')}"
+            for name, runs in self.runs.items()
+        ]
+        return summary(f"Results on {self.case.name}, of a grid of {self.case.grid_gpu_s:,.0f} GPU-seconds", means)
 
 
 def compare(

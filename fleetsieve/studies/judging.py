@@ -9,6 +9,7 @@ from fleetsieve_models.problem import Name
 
 from fleetsieve import engines
 from fleetsieve.allocation import TIE, Allocation, Engine, evaluate
+from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
 from fleetsieve.envelope import Envelope
@@ -41,6 +42,9 @@ class Truth:
 
     envelope: Envelope
     best: Allocation
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @classmethod
     def of(cls, instance: Instance, table: Iterable[Measurement]) -> Truth:

@@ -131,7 +131,7 @@ class Relaxation:
         others = replace(view, known={key: known for key, known in view.known.items() if key != b.cell.key})
         arm = replace(others, arms={b.cell.arm: view.arms[b.cell.arm]})
         for assumption in self._trusted:
-            for key, quantity, value in assumption.limits(others if assumption.across_arms else arm, _always):
+            for key, quantity, value, _ in assumption.limits(others if assumption.across_arms else arm, _always):
                 if key == b.cell.key:
                     b = _limited(b, quantity, value, view.workload.slo)
         return b

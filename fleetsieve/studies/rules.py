@@ -28,7 +28,7 @@ class Verdictless:
         spent = f"{self.cost_gpu_s / 1e3:,.1f} thousand GPU-seconds"
         if self.missing_slo:
             return f"{spent}; commits {', '.join(map(str, self.missing_slo))}, which misses its SLO"
-        return f"{spent}; keeps every SLO, regret {self.regret or 0.0:.3f}"
+        return f"{spent}; keeps every SLO, regret {self.regret or 0.0:z.3f}"
 
     @property
     def document(self) -> dict[str, Any]:

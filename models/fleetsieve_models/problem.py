@@ -75,6 +75,10 @@ class FleetProblem:
     configurations: tuple[Configuration, ...]
     pools: tuple[GpuPool, ...]
 
+    def __repr__(self) -> str:
+        counts = {"classes": self.classes, "configurations": self.configurations, "pools": self.pools}
+        return f"FleetProblem({', '.join(f'{what}: {len(found)}' for what, found in counts.items())})"
+
     def __post_init__(self) -> None:
         for c in self.classes:
             _finite(f"demand_rps of class {c.name}", c.demand_rps)

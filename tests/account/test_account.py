@@ -9,7 +9,7 @@ import pytest
 
 from fleetsieve.account import Known, account, account_document, cell_accounts
 from fleetsieve.certificate import Verdict, certify, verdict_sentence
-from fleetsieve.envelope import Envelope
+from fleetsieve.envelope import Envelope, standings
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import NOTHING_READ, TAIL_METRICS, Status
@@ -43,7 +43,7 @@ def test_a_bound_follows_from_the_cells_that_are_named():
     rows = random.Random(3).sample(read.measurements, 40)
     envelope = Envelope.of(read.instance, rows)
     named = 0
-    for cell in cell_accounts(certify(envelope, Frontier()), ()):
+    for cell in cell_accounts(certify(envelope, Frontier()), standings(envelope)):
         for bound in cell.bounds:
             if not bound.assumption:
                 assert not bound.cells
@@ -102,7 +102,9 @@ def test_a_settled_verdict_leaves_nothing_to_change(states):
 
 def test_a_planned_cell_is_said_to_be_planned(states):
     c = states[-1].certificate
-    planned = {cell.key: cell.planned_replicas for cell in cell_accounts(c, ()) if cell.planned_replicas}
+    planned = {
+        cell.key: cell.planned_replicas for cell in cell_accounts(c, states[-1].standings) if cell.planned_replicas
+    }
     assert planned == dict(c.conservative.replica_counts)
 
 

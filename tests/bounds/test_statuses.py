@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import pytest
 
+from fleetsieve.assumptions import MEMORY, ClassView, Contradiction, Limit
+from fleetsieve.assumptions.memory_monotone import MemoryMonotone
 from fleetsieve.certificate import rests_on_bounds
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.instance import (
+    ArmKey,
     Cell,
     CellKey,
     Fleet,
@@ -52,7 +56,7 @@ def envelope(*rows: Measurement, slo: Slo | None = None) -> Envelope:
     [
         ((), False, True, True),
         ((Status.OK,), True, True, False),
-        ((Status.FAILED_START,), False, False, False),
+        ((Status.FAILED_START, Status.CRASHED), False, False, False),
         ((Status.OOM,), False, True, True),
         ((Status.OOM, Status.OOM), False, False, False),
         *[((flake,), False, True, True) for flake in FLAKES],
@@ -219,7 +223,7 @@ def test_cells_closed_by_memory_are_told() -> None:
     assert "closed for good, a higher load than one that ran out of memory twice: chat TP1 c4" in rests_on_bounds(
         closed
     )
-    started = envelope(*ended(MIDDLE, Status.FAILED_START))
+    started = envelope(*ended(MIDDLE, Status.FAILED_START), good(LOW))
     assert "closed for good, its server failed to start: chat TP1 c2" in rests_on_bounds(started)
     assert not any(line.startswith("closed for good") for line in rests_on_bounds(envelope(good(LOW))))
 
@@ -231,3 +235,29 @@ def test_what_a_verdict_rests_on_tells_points_bounds_and_repeats_apart() -> None
     assert "point values: 1 of 3" in lines
     assert "stated bounds: 1 of 3" in lines
     assert "repeats: 1 of 3" in lines
+
+
+@dataclass(frozen=True)
+class TooSmall:
+    """Another assumption about memory: loads of 4 and more do not fit."""
+
+    name: str = "kv_cache"
+    across_arms: bool = False
+
+    def describe(self) -> str:
+        return "loads of 4 and more do not fit"
+
+    def audit(self, view: ClassView) -> Iterable[Contradiction]:
+        return ()
+
+    def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
+        return (Limit(c.key, MEMORY, 0.0) for cells in view.ladders.values() for c in cells if (c.offered or 0.0) >= 4)
+
+
+def test_what_memory_rules_out_names_the_assumption_that_said_it() -> None:
+    found = Envelope.of(instance()).assuming((MemoryMonotone(), TooSmall()))
+    assert (found[HIGH].possible, found[HIGH].origins) == (False, {MEMORY: "kv_cache"})
+    assert [a.name for a in found.in_force] == ["kv_cache"]
+    assert found.classes["chat"].closed == {HIGH: "memory, by kv_cache"}
+    twice = envelope(*ended(MIDDLE, Status.OOM, Status.OOM)).assuming((MemoryMonotone(), TooSmall()))
+    assert twice[HIGH].origins == {MEMORY: "memory_monotone"}

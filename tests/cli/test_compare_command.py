@@ -47,6 +47,39 @@ def test_the_document_and_the_table(cli, folder):
         assert sum(own["class_gpu_s"].values()) == pytest.approx(own["mean_gpu_s"])
 
 
+def test_folders_of_one_name_are_told_apart_by_as_much_of_the_path_as_is_needed(cli, tmp_path):
+    places = ["x/grid", "y/grid", "y/other"]
+    for place in places:
+        make_folder(tmp_path / place)  # the instance in each calls itself "small"
+    (tmp_path / "y/other/instance.toml").write_text('schema_version = 1\nname = "single"\n[fleet]\ngpus = 8\n')
+    wanted = ["--policies", "grid", "--no-clairvoyant"]
+    found = cli("compare", *places, *wanted, "--json", "--csv", "runs.csv")
+    labels = ["x/grid", "y/grid", "single"]
+    assert [told["instance"] for told in found.document["instances"]] == labels
+    assert [row["instance"] for row in csv.DictReader(Path("runs.csv").read_text().splitlines())] == labels
+    shown = cli("compare", *places, *wanted).out
+    assert all(f"{label}, thousand GPU-seconds" in shown for label in labels)
+    other = cli("compare", "x/grid", "y/other", *wanted, "--json").document
+    assert [told["instance"] for told in other["instances"]] == ["small", "single"]
+
+
+def test_the_plot_tells_folders_of_one_name_apart(cli, tmp_path):
+    pytest.importorskip("altair", reason="altair is not installed (the extra `plots`)")
+    pytest.importorskip("vl_convert", reason="vl-convert is not installed (the extra `plots`)")
+    for place in ("x/grid", "y/grid"):
+        make_folder(tmp_path / place)
+    assert cli("compare", "x/grid", "y/grid", "--policies", "grid", "--no-clairvoyant", "--plot", "p.svg").code == 0
+    drawn = Path("p.svg").read_text(encoding="utf-8")
+    assert ">x/grid<" in drawn
+    assert ">y/grid<" in drawn
+
+
+def test_a_folder_that_is_given_twice_is_refused(cli, folder):
+    said = cli("compare", folder.path, f"{folder.path}/../small", *QUICK)
+    assert (said.code, said.out) == (2, "")
+    assert "small is given 2 times" in said.err
+
+
 def test_names_are_text(cli, tmp_path):
     name = "[red]chat[/red]"
     said = cli("compare", make_folder(tmp_path / "marked", name).path, *QUICK)
@@ -97,6 +130,8 @@ def test_finished_work_is_kept_refused_and_resumed(cli, folder):
     ("more", "message"),
     [
         (["--policies", "best"], "unknown policy 'best'"),
+        (["--policies", "grid,,random"], "--policies 'grid,,random' has an empty name"),
+        (["--policies", "random,grid,random"], "--policies names random more than once"),
         (["--plot", "plot.gif"], "the suffix must be one of .html, .png, .svg"),
         (["--resume"], "--resume needs --out"),
         (["--orders", "0"], "--orders"),

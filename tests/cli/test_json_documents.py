@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -165,6 +166,9 @@ def test_bad_files_are_told_in_full(cli, folder):
     for faults in (validated.document["faults"], solved.document["error"]["faults"]):
         assert {(fault["line"], fault["column"]) for fault in faults} == {(4, "load_kind"), (4, "offered")}
     assert "'closed'" in solved.err
+    assert validated.err == solved.err
+    assert len(validated.err.splitlines()) == 3
+    assert "\\n" not in validated.err
 
 
 @pytest.mark.parametrize("command", [["validate"], ["solve"], ["certify"], ["run", "--replay"]])
@@ -195,6 +199,111 @@ def test_without_a_solver(cli, folder, tmp_path, monkeypatch, arguments):
     assert said.code == 3
     assert "pip install highspy" in json.dumps(said.document)
     assert not (tmp_path / "made").exists()
+
+
+EVERY = [
+    ["validate", "{}"], ["solve", "{}"], ["solve", "{}", "--formulation", "fewest-gpus"], ["explain", "{}"], ["certify", "{}"],
+    ["run", "{}", "--replay"], ["run", "{}", "--probe", "vllm", "--config", "serve.toml"],
+    ["run", "{}", "--probe", "vllm", "--config", "serve.toml", "--dry-run"],
+    ["measure", "{}", "--config", "serve.toml", "--grid"], ["calibrate", "{}", "--trials", "1"],
+    ["compare", "{}", "--policies", "grid", "--orders", "1"], ["sensitivity", "{}", "--gpus", "1:2"],
+    ["sensitivity", "{}", "--epsilon", "0.1:0.2", "--gpus", "1:2"], ["report", "{}", "-o", "r.html"],
+    ["plot", "capacity", "{}", "-o", "p.svg"], ["simulate", "{}", "--out", "made"],
+]  # fmt: skip
+"""Every command that takes a folder, and ways to call it."""
+
+
+def called(cli, arguments, place, *more):
+    """What a command says with --json, which is one document of a failure."""
+    said = cli(*(argument.format(place) for argument in arguments), *more, "--json")
+    assert said.code in (2, 3, 130)
+    assert said.err.strip()
+    document = said.document
+    if arguments[0] == "validate" and "ok" in document:
+        assert (document["ok"], bool(document["faults"])) == (False, True)
+    else:
+        assert document["exit_code"] == said.code
+        assert set(document["error"]) == {"kind", "message", "hint", "faults"}
+        assert document["error"]["message"]
+    return said
+
+
+@pytest.mark.parametrize("state", ["nowhere", "file", "bytes", "folder for a file", "empty", "nul", "option", "value"])
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
+def test_a_failure_of_every_command_is_one_document(cli, folder, tmp_path, arguments, state):
+    (tmp_path / "serve.toml").write_text('[serve]\nmodel = "m"\n')
+    (tmp_path / "file").write_text("no folder\n")
+    place, more = {"nowhere": "nowhere", "file": "file", "nul": "a\0b"}.get(state, folder.path), []
+    if state == "bytes":
+        (folder.path / "classes.csv").write_bytes(b"\xff\xfe\x00c")
+    elif state == "folder for a file":
+        (folder.path / "cells.csv").unlink()
+        (folder.path / "cells.csv").mkdir()
+    elif state == "empty":
+        (folder.path / "classes.csv").write_bytes(b"")
+    elif state == "option":
+        more = ["--nope"]
+    elif state == "value":
+        more = ["one", "too", "many", "--out"] if arguments[0] != "compare" else ["--orders", "many"]
+    called(cli, arguments, place, *more)
+    assert not [path.name for path in tmp_path.iterdir() if path.name in ("made", "runs", "r.html", "p.svg")]
+
+
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
+def test_an_interrupt_of_every_command_is_one_document(cli, folder, tmp_path, monkeypatch, arguments):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    (tmp_path / "serve.toml").write_text('[serve]\nmodel = "m"\n')
+    monkeypatch.setattr("fleetsieve.files.resolve", interrupt)
+    monkeypatch.setattr("fleetsieve.files.folder.resolve", interrupt)
+    said = called(cli, arguments, folder.path)
+    assert (said.code, said.document["error"]["kind"]) == (130, "Interrupted")
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [
+        ("altair", ["plot", "capacity", "{}", "-o", "p.svg"]),
+        ("vl_convert", ["plot", "capacity", "{}", "-o", "p.svg"]),
+        ("altair", ["sensitivity", "{}", "--gpus", "1:2", "--plot", "p.svg"]),
+        ("altair", ["compare", "{}", "--policies", "grid", "--plot", "p.svg"]),
+        ("altair", ["report", "{}", "-o", "r.html"]),
+        ("jinja2", ["report", "{}", "-o", "r.html"]),
+    ],
+)
+def test_an_extra_that_is_missing_is_one_document(cli, folder, monkeypatch, missing, arguments):
+    for name in [name for name in sys.modules if name.partition(".")[0] == missing] + [missing]:
+        monkeypatch.setitem(sys.modules, name, None)
+    if missing == "jinja2":  # the report's module needs it from its first line on
+        for name in [name for name in sys.modules if name.startswith("fleetsieve.report")]:
+            monkeypatch.delitem(sys.modules, name)
+    said = called(cli, arguments, folder.path)
+    assert said.code == 3
+    assert "pip install" in said.document["error"]["hint"]
+
+
+def test_a_defect_of_ours_is_one_document_and_a_traceback(cli, capsys, folder, monkeypatch):
+    monkeypatch.setattr("fleetsieve.files.read_instance", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        cli("solve", folder.path, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["error"]["kind"] == "ZeroDivisionError"
+    assert "a defect of FleetSieve" in told["error"]["message"]
+
+
+def test_classes_that_ask_for_nothing(cli, folder):
+    """Every figure is 0 over 0 there: still one document, and nothing that crashes."""
+    folder.change("classes.csv", '"chat",,,8,1,', '"chat",,,0,1,').change(
+        "classes.csv", '"code",,,4,1,', '"code",,,0,1,'
+    )
+    for arguments in EVERY:
+        if arguments[0] not in ("measure", "simulate") and "vllm" not in arguments:
+            said = cli(*(argument.format(folder.path) for argument in arguments), "--json")
+            assert said.code == 0
+            assert "error" not in said.document
+    compared = cli("compare", folder.path, "--policies", "grid", "--orders", "1", "--json").document["instances"][0]
+    assert (compared["clairvoyant"]["upper_gpu_s"], compared["clairvoyant"]["exact"]) == (0.0, True)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS[:-1])

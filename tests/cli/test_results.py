@@ -27,6 +27,21 @@ def test_the_files_of_an_instance_are_kept(cli, folder, words, name):
     assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("", 2, "the name of the file is empty"),
+        (".", 2, "'.' is a folder; name a file"),
+        ("no/x.svg", 1, "there is no folder"),
+    ],
+)
+@pytest.mark.parametrize("words", [*RESULTS, ("sensitivity", "--gpus", "7:8", "--plot"), ("compare", "--plot")])
+def test_a_result_that_cannot_be_written_is_told_before_the_work(cli, folder, monkeypatch, words, name, code, told):
+    monkeypatch.setattr("fleetsieve.files.read_instance", lambda *_: pytest.fail("the work has begun"))
+    said = cli(words[0], folder.path, *words[1:], name)
+    assert (said.code, told in said.err) == (code, True), said.err
+
+
 def test_a_link_stays_a_link(cli, folder, tmp_path):
     target, link = tmp_path / "target.json", tmp_path / "link.json"
     link.symlink_to(target)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from cli.command_line import ROOT
 
 COMMANDS = ["validate", "solve", "certify", "run", "simulate", "doctor"]
 HEAVY = ("pandas", "pyomo", "highspy", "rich", "numpy")
@@ -27,16 +28,53 @@ def test_help_imports_nothing_heavy(process):
     assert all(command in said.out for command in COMMANDS)
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_reader_that_goes_away(tmp_path, options):
-    """As `fleetsieve solve ... | head -1` where head has ended before the first line."""
+UNREAD = 141
+"""What a shell gives for a program that SIGPIPE ended; 1 would be the answer of `certify` that a certificate does not hold."""
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--exit-code"]])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_goes_away(folder, tmp_path, options, stream):
+    """As `fleetsieve run ... | head -1` where head has ended before the first line."""
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "fleetsieve", "solve", "paper-h100-31b", *options]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    command = [sys.executable, "-m", "fleetsieve", "run", str(folder.path), "--replay", "--out", "made", *options]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writing}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'models'}"}
+    done = subprocess.run(command, **streams, text=True, check=False, cwd=tmp_path, env=env)
     os.close(writing)
-    assert done.returncode == 1
-    assert done.stderr == ""
+    assert done.returncode == UNREAD
+    assert not done.stdout
+    assert "error" not in (done.stderr or "").lower()
+    assert "Traceback" not in (done.stderr or "")
+
+
+EVERY = [
+    ["--help"], ["--version"], ["solve", "--help"], ["validate", "{small}"], ["validate", "--list"], ["solve", "{small}"],
+    ["solve", "{small}", "--formulation", "fewest-gpus"], ["explain", "{small}"], ["certify", "{small}"],
+    ["run", "{small}", "--replay", "--out", "made"], ["run", "made", "--resume"], ["calibrate", "{small}", "--trials", "1"],
+    ["compare", "{small}", "--policies", "grid"], ["sensitivity", "{small}", "--gpus", "7:9"],
+    ["report", "{small}", "--no-sensitivity"], ["plot", "capacity", "{small}", "-o", "p.svg"],
+    ["doctor"], ["solve", "{small}", "--json"], ["solve", "nowhere", "--json"],
+    ["validate", "{small}", "--json"], ["certify", "{small}", "--json"], ["certify", "{small}", "--exit-code"],
+]  # fmt: skip
+
+
+def test_no_command_takes_a_reader_that_went_away_for_an_answer(process, folder):
+    """One process calls them all, each with a new pipe that nobody reads."""
+    script = (
+        "import io, os, sys\n"
+        "from fleetsieve.cli.main import call\n"
+        "for command in eval(sys.argv[1]):\n"
+        "    reading, writing = os.pipe()\n"
+        "    os.close(reading); os.dup2(writing, 1); os.close(writing)\n"
+        "    sys.stdout = io.TextIOWrapper(io.FileIO(1, 'w', closefd=False), encoding='utf-8')\n"
+        "    print('code', call(command), file=sys.stderr)\n"
+    )
+    commands = [[word.format(small=folder.path) for word in command] for command in EVERY]
+    said = process("-c", script, repr(commands), python=True)
+    codes = [line.split()[1] for line in said.err.splitlines() if line.startswith("code ")]
+    assert dict(zip(map(" ".join, EVERY), map(int, codes), strict=True)) == dict.fromkeys(map(" ".join, EVERY), UNREAD)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")

@@ -109,14 +109,14 @@ def test_cells_by_hand_that_are_interrupted_say_what_is_there_and_what_is_not(li
     assert not with_words(made.words)
 
 
-def test_messages_that_nobody_reads_any_more(live, tmp_path) -> None:
-    """Standard error was a pipe to a program that ended: the run ends too, and so do its servers."""
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_that_nobody_reads_any_more(live, tmp_path, stream: str) -> None:
+    """A stream was a pipe to a program that ended: the run ends as if SIGPIPE had ended it, and so do its servers."""
     made, run = live(window_s=2.0, cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
     process = begun(made.arguments(run), tmp_path, run)
-    assert process.stderr is not None
-    process.stderr.close()
-    process.stderr = None
+    getattr(process, stream).close()
+    setattr(process, stream, None)
     process.communicate(timeout=60)
-    assert process.poll() is not None
-    assert process.returncode in (0, 1)
+    assert process.returncode == 141
     assert not with_words(made.words)
+    assert events(run)[-1]["event"] == "stopped"

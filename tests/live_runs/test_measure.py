@@ -49,7 +49,7 @@ def test_a_grid_that_was_interrupted_goes_on(cli, live) -> None:
         (["--cell", "chat,1"], "is no cell of small-live"),
         ([], "measure needs cells"),
         (["--grid", "--cell", "chat,1,r40"], "measure needs cells"),
-        (["--grid", "--repeat", "0"], "--repeat 0"),
+        (["--grid", "--repeat", "0"], "--repeat is 0, not a whole number >= 1"),
     ],
 )
 def test_what_cannot_be_measured(cli, live, arguments, told) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded_fleet import CODE, OTHER_CODE, looked, stuck, too_few
+from recorded_fleet import INSTANCE as RECORDED
+from recorded_fleet import ROWS as SHORT_OF_REQUESTS
 from small_fleet import CELLS, INSTANCE, excluding, row
 
+from fleetsieve.account import account
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.errors import UsageError
 from fleetsieve.frontier import Frontier
@@ -165,6 +170,107 @@ def test_a_cell_that_always_fails_does_not_keep_the_run_going() -> None:
             asked[key] += 1
             assert asked[key] <= 2
             sieve = sieve.tell(Measurement(key, seed=asked[key], status=status))
+
+
+# When it ends, and what is said of a cell
+
+
+def recorded(rows: Iterable[Measurement], max_looks: int = 4, looks: dict[CellKey, int] | None = None) -> Sieve:
+    instance = replace(RECORDED, measure=replace(RECORDED.measure, max_looks=max_looks))
+    return started(instance=instance, looks=looks).tell(*rows)
+
+
+def test_a_class_without_a_cell_to_commit_is_measured_on_though_another_class_keeps_the_verdict_open() -> None:
+    """Two cells of code lack some tens of requests; a cell of chat straddles its SLO for good."""
+    sieve = recorded(SHORT_OF_REQUESTS)
+    whys = {cell.key: cell.why for cell in account(sieve).cells}
+    assert set(sieve.candidates) == {CODE, OTHER_CODE}
+    assert {whys[CODE], whys[OTHER_CODE]} == {"another look may settle it"}
+    served = sieve.tell(looked(sieve.ask().key, too_few(), seed=1))
+    assert all(got.replicas for got in served.certificate.conservative.classes)
+    assert served.finished
+    assert served.certificate.verdict is Verdict.UNDECIDED
+
+
+def test_cells_that_were_measured_as_often_as_allowed_end_the_run_and_are_said_to() -> None:
+    again = [looked(key, 100, seed) for key in (CODE, OTHER_CODE) for seed in range(1, 4)]
+    short = [replace(r, records=looked(r.key, 100).records) if r.records is not None else r for r in SHORT_OF_REQUESTS]
+    sieve = recorded([*short, *again])
+    assert (sieve.finished, sieve.candidates) == (True, ())
+    why = next(cell.why for cell in account(sieve).cells if cell.key == CODE)
+    assert why.startswith("its records lack ")
+    assert why.endswith("measured 4 times, as often as max_looks allows")
+
+
+def further(known: list[Measurement]) -> Measurement:
+    """A measurement like the last one of the cell, as good as one can be; one that states bounds states the same again."""
+    last = known[-1]
+    seed = len(known)
+    if last.records is not None:
+        return looked(last.key, 5000, seed)
+    straddles = last.ttft_p99_s.lo is not None and last.status is Status.OK
+    return replace(stuck(last.key, 1.0), seed=seed) if straddles else replace(point(last.key), seed=seed)
+
+
+def point(key: CellKey) -> Measurement:
+    return Measurement(key, throughput_rps=Reading(1.0), ttft_p99_s=Reading(0.4))
+
+
+@st.composite
+def recorded_looks(draw: st.DrawFn) -> tuple[list[Measurement], int, dict[CellKey, int] | None]:
+    """Up to four looks at each cell, by requests or not, with failures and values that are missing; max_looks; rows of a table."""
+    rows = []
+    for cell in RECORDED.cells:
+        count = draw(st.integers(0, 4))
+        kind = draw(st.sampled_from(["records", "records", "stated", "point", "missing"]))
+        for seed in range(count):
+            made = {
+                "records": looked(cell.key, draw(st.sampled_from([100, too_few(), 1200])), seed, 0.5 * cell.gpus),
+                "stated": stuck(cell.key, 2.0 * cell.gpus),
+                "point": point(cell.key),
+                "missing": Measurement(cell.key, throughput_rps=Reading(1.0)),
+            }[kind]
+            status = draw(st.sampled_from([Status.OK] * 9 + [Status.TIMEOUT, Status.OOM]))
+            rows.append(replace(made, seed=seed, status=status, records=made.records if status is Status.OK else None))
+    max_looks = draw(st.sampled_from([1, 2, 4]))
+    table = draw(st.none() | st.fixed_dictionaries({cell.key: st.integers(0, 6) for cell in RECORDED.cells[1:]}))
+    return rows, max_looks, table
+
+
+@settings(max_examples=150, deadline=None)
+@given(recorded_looks())
+def test_no_run_ends_with_a_class_that_another_measurement_could_serve(
+    drawn: tuple[list[Measurement], int, dict[CellKey, int] | None],
+) -> None:
+    rows, max_looks, table = drawn
+    sieve = recorded(rows, max_looks, table)
+    if not sieve.finished or sieve.certificate.verdict is not Verdict.UNDECIDED:
+        return
+    for own in sieve.envelope.classes.values():
+        if own.committed_choice:
+            continue
+        for key, b in own.bounds.items():
+            known = [r for r in sieve.measurements if r.key == key]
+            left = min(max_looks, max_looks if table is None else table.get(key, 0)) - len(known)
+            given_up = key in own.view.known and own.view.known[key].given_up
+            if b.possible and left > 0 and not given_up:
+                after = sieve.tell(further(known) if known else point(key))
+                assert not after.envelope[key].committable, key
+
+
+@settings(max_examples=150, deadline=None)
+@given(recorded_looks())
+def test_what_is_said_of_a_cell_is_what_the_loop_does(
+    drawn: tuple[list[Measurement], int, dict[CellKey, int] | None],
+) -> None:
+    sieve = recorded(*drawn)
+    candidates = set(sieve.candidates)
+    assert sieve.finished == (not candidates)
+    for cell in account(sieve).cells:
+        asks = any(words in cell.why for words in ("another look may", "a plan may use it"))
+        pointless = "serves as much of the class" in cell.why
+        assert asks or pointless if cell.key in candidates else not asks and not cell.can_change, cell.why
+        assert cell.standing.asks == (cell.key in candidates)
 
 
 # What it costs

@@ -33,10 +33,10 @@ def replayed(instance: Instance, table: Sequence[Measurement], policy: str, seed
 
 
 def exact_table(drawn: Drawn) -> tuple[Measurement, ...]:
-    """The truth of a drawn situation as one exact row a cell."""
+    """The truth of a drawn situation as one exact row a cell; a capacity of 0 as hardly any, which a success can show."""
     truth = drawn.truth
     return tuple(
-        Measurement(key, throughput_rps=Reading(c), ttft_p99_s=Reading(0.5 if truth.usable[key] else 2.0))
+        Measurement(key, throughput_rps=Reading(c or 1e-12), ttft_p99_s=Reading(0.5 if truth.usable[key] else 2.0))
         for key, c in truth.capacity_rps.items()
     )
 

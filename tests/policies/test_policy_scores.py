@@ -15,13 +15,13 @@ from policies.small_fleets import LADDER, cell, fleet, looked
 from strategies import Situation as Drawn
 from strategies import situations
 
-from fleetsieve.allocation import STAGES, evaluate
+from fleetsieve.allocation import STAGES, TIE, evaluate
 from fleetsieve.assumptions.interior_knee import InteriorKnee
 from fleetsieve.belief import ClassBelief, Outcome
 from fleetsieve.certificate import Verdict, certify
 from fleetsieve.envelope import Envelope
 from fleetsieve.frontier import Frontier
-from fleetsieve.instance import CellKey, CertificateSettings, Slo, WorkloadClass
+from fleetsieve.instance import CellKey, CertificateSettings, Pool, Slo, WorkloadClass
 from fleetsieve.policies import POLICIES, Situation
 from fleetsieve.policies.lookahead import Lookahead
 from fleetsieve.policies.protocol import best
@@ -60,9 +60,42 @@ def reductions(asked: Situation, envelope: Envelope) -> dict[CellKey, float]:
 def test_what_is_imagined_as_certified_would_be(drawn: Drawn, epsilon: float, share: float) -> None:
     stated = replace(drawn.instance, certificate=CertificateSettings(epsilon, share * epsilon))
     envelope = Envelope.of(stated, drawn.rows)
-    look = Lookahead(envelope, share * epsilon, epsilon)
-    certified = look.certified(look.parts, *look.gap(look.parts))
-    assert certified == (certify(envelope, Frontier()).verdict is Verdict.FEASIBLE)
+    assert_imagined_as_certified(envelope, share * epsilon, epsilon)
+
+
+def assert_imagined_as_certified(envelope: Envelope, eta: float, epsilon: float) -> None:
+    look = Lookahead(envelope, eta, epsilon)
+    certified = look.certified(look.parts, look.gap(look.parts)[0])
+    assert certified == (certify(envelope, Frontier(), eta=eta, epsilon=epsilon).verdict is Verdict.FEASIBLE)
+
+
+PRIORITIES = st.lists(st.sampled_from([0.001, 0.001, 1.0, 1000.0]), min_size=3, max_size=3)
+BESIDE = st.sampled_from([0.0, 1e-12, 1e-8, 5e-7, 1e-3])
+
+
+@settings(max_examples=150)
+@given(situations(known=1.0, width=0.0, critical=0.8), PRIORITIES, BESIDE, st.sampled_from([0.0, 0.02]))
+def test_floors_certify_alike_whatever_the_priorities(
+    drawn: Drawn, priorities: list[float], beside: float, eta: float
+) -> None:
+    """Floors stand just above what the plan serves: times a small priority, what is missed is no shortfall to speak of."""
+    classes = [replace(c, priority=p) for c, p in zip(drawn.instance.classes, priorities, strict=False)]
+    weighed = replace(drawn.instance, classes=tuple(classes))
+    plan = certify(Envelope.of(weighed, drawn.rows), Frontier(), eta=eta).conservative
+    floors = [
+        replace(c, floor_rps=got.served_rps * (1.0 + beside)) if c.floor_rps is not None and got.served_rps > 0.0 else c
+        for c, got in zip(classes, plan.classes, strict=True)
+    ]
+    assert_imagined_as_certified(Envelope.of(replace(weighed, classes=tuple(floors)), drawn.rows), eta, 0.4)
+
+
+def test_a_floor_that_a_small_priority_hides_is_missed_in_both() -> None:
+    chat = WorkloadClass("chat", 10.0, Slo(1.0), 0.001, 4.0 * (1.0 + 2e-7))
+    instance, rows = fleet([chat], [looked(LADDER[0], 1.0)], LADDER[:1], Pool("default", 4))
+    envelope = Envelope.of(instance, rows)
+    assert 0.0 < certify(envelope, Frontier()).lower.shortfall < TIE
+    assert certify(envelope, Frontier()).verdict is not Verdict.FEASIBLE
+    assert_imagined_as_certified(envelope, 0.0, 0.05)
 
 
 def under_the_knee(envelope: Envelope) -> Envelope:

@@ -57,6 +57,29 @@ def test_what_is_in_a_run_folder(cli, folder, made):
     assert certificate["files"].keys() == CONTENT - {"steps.jsonl", "replay.csv", "certificate.json"}
 
 
+@pytest.mark.parametrize(
+    ("called", "at", "given"),
+    [
+        ("grid", "grid", "."),
+        ("grid", "grid/below", ".."),
+        ("grid", ".", "grid/"),
+        ("grid", "grid/below", "../../grid/below/.."),
+        ("-grid", ".", "./-grid"),
+        ("-grid", "-grid", "."),
+        (".grid", ".", ".grid"),
+        (".grid", ".grid", "."),
+        ("my grid", "my grid", "."),
+    ],
+)
+def test_a_run_is_called_after_the_folder_however_that_is_written(cli, tmp_path, monkeypatch, called, at, given):
+    make_folder(tmp_path / called)
+    (tmp_path / called / "below").mkdir()
+    monkeypatch.chdir(tmp_path / at)
+    said = cli("run", given, "--replay", "--json")
+    assert (said.code, said.document["run"]) == (0, f"runs/{called}-decision-gap-0")
+    assert cli("certify", said.document["run"]).code == 0
+
+
 def test_a_run_folder_is_an_instance_folder(cli, made):
     assert cli("validate", made).code == 0
     solved, stored = cli("solve", made, "--json").document, json.loads((made / "certificate.json").read_text())
@@ -167,7 +190,9 @@ def test_a_second_process_is_refused_while_the_first_lives(process, cli, folder)
     ("name", "old", "new", "word"),
     [
         ("steps.jsonl", '{"step": 0', '["step", 0', "damaged"),
-        ("steps.jsonl", '"seed": 0, "files"', '"seed": "none", "files"', "damaged"),
+        ("steps.jsonl", '"seed": 0, "rule_set"', '"seed": "none", "rule_set"', "damaged"),
+        ("steps.jsonl", '"rule_set": 2', '"rule_set": "two"', "damaged"),
+        ("steps.jsonl", '"rule_set": 2', '"rule_set": 99', "rule set 99 is not known"),
         ("steps.jsonl", '"policy": "decision-gap"', '"policy": "clever"', "clever"),
         ("steps.jsonl", '"policy": "decision-gap", ', "", "damaged"),
         ("measurements.csv", "chat,2,c8", "chat,2,c9", "c9"),

@@ -14,7 +14,17 @@ from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Fleet, Pool
-from fleetsieve.sensitivity import BROKEN, DemandAxis, EpsilonAxis, GivenPlan, GpusAxis, SloAxis, study, study_two
+from fleetsieve.sensitivity import (
+    BROKEN,
+    Decider,
+    DemandAxis,
+    EpsilonAxis,
+    GivenPlan,
+    GpusAxis,
+    SloAxis,
+    study,
+    study_two,
+)
 from fleetsieve.sensitivity import demand as demand_axis
 from fleetsieve.sensitivity.answers import answers
 from fleetsieve.sensitivity.gpus import gpus_enough
@@ -159,6 +169,24 @@ def test_a_given_plan_is_never_better_than_the_best():
                 assert one.plan.min_fulfilment <= other.lower.best_min_fulfilment + 1e-9
                 compared += 1
     assert compared >= 3
+
+
+def test_what_breaks_a_random_plan_is_told_exactly_where_it_is_broken():
+    broken = 0
+    for seed in range(12):
+        instance, rows = drawn(seed)
+        draw, envelope = random.Random(seed), Envelope.of(instance, rows)
+        for _ in range(6):
+            counts = {}
+            for c in instance.classes:
+                own = [cell for cell in instance.cells if cell.key.class_name == c.name]
+                good = [cell for cell in own if envelope[cell.key].committable] or own
+                counts[draw.choice(own if draw.random() < 0.1 else good).key] = draw.randint(1, 2)
+            plan = GivenPlan(counts)
+            told = plan.breaks(envelope)
+            assert bool(told) == (Decider(plan)(envelope).verdict == BROKEN)
+            broken += bool(told)
+    assert 12 <= broken <= 60
 
 
 def test_beyond_the_gpus_that_are_enough_nothing_changes_and_nothing_is_solved():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,31 @@ def test_the_document_of_one_axis(cli):
     assert [row["replicas:chat"] for row in rows] == [
         str(next(c for c in one["plan"]["classes"] if c["class"] == "chat")["replicas"]) for one in intervals
     ]
+
+
+def test_a_limit_in_milliseconds_is_the_same_axis(cli):
+    in_s = cli("sensitivity", SIM, "--slo", "chat.ttft_p99_s=0.3:2.2", "--json")
+    assert in_s.err == ""
+    for text in ("chat.ttft_p99_ms=300:2200", "chat.ttft_p99_s=300ms:2.2s"):
+        other = cli("sensitivity", SIM, "--slo", text, "--json")
+        assert (other.err, other.document) == ("", in_s.document)
+    assert "is not LO:HI" in cli("sensitivity", SIM, "--slo", "chat.ttft_p99_s=300min:2").err
+
+
+@pytest.mark.parametrize(
+    ("slo", "said"),
+    [
+        (
+            "chat.ttft_p99_s=300:2200",
+            "a limit of 300 s is above 100 s, and limits nothing; was 300 ms meant? Then write 300ms",
+        ),
+        ("chat.tpot_p99_s=0.00002:0.0001", "which no server meets; was 0.1 s meant? Then write 0.1s"),
+    ],
+)
+def test_a_range_where_no_limit_lies_is_told(cli, slo, said):
+    answer = cli("sensitivity", SIM, "--slo", slo)
+    assert answer.code == 0
+    assert said in answer.err
 
 
 def test_the_tightest_limit_and_how_far_the_plan_carries(cli):
@@ -152,6 +178,71 @@ def test_a_given_plan_needs_its_gpus_and_meets_demand_up_to_its_capacity(cli):
     assert told["intervals"][1]["faults"] == ["chat is not served in full"]
 
 
+AXES = [E2E, ["--slo", "code.ttft_p99_s=1:9"], ["--demand-scale", "0.8:1.2"], ["--epsilon", "0.01:0.2"], ["--gpus", "15:17"],
+        ["--gpus", "15:16", "--epsilon", "0.1:0.2"]]  # fmt: skip
+BREAKS = [
+    ({"chat": {"tp": 4, "load": "r11", "replicas": 2}}, "chat TP4 r11 misses its e2e p99 limit of 30 s: it is 50.69 s"),
+    ({"chat": {"tp": 4, "load": "r8", "replicas": 9}}, "it needs 44 GPUs, and the fleet has 16"),
+    ({"code": {"tp": 4, "load": "r8", "replicas": 1}}, "code is served 8 requests/s of its floor of 12"),
+    ({"code": {"replicas": 0}}, "code is served 0 requests/s of its floor of 12"),
+]
+
+
+@pytest.fixture
+def floored(tmp_path):
+    """The simulated instance with a floor of 12 requests/s for code."""
+    import fleetsieve.files as files
+
+    folder = shutil.copytree(files.resolve(SIM), tmp_path / "floored")
+    text = (folder / "classes.csv").read_text(encoding="utf-8")
+    assert text.count("code,2259.8,37.5,16,1,,") == 1
+    (folder / "classes.csv").write_text(text.replace("37.5,16,1,,", "37.5,16,1,12,"), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("axis", AXES, ids=" ".join)
+@pytest.mark.parametrize(("changes", "broken"), BREAKS)
+def test_a_plan_that_is_broken_today_is_never_said_to_hold(cli, floored, axis, changes, broken):
+    file = given(**changes)
+    said = cli("sensitivity", floored, *axis, "--given", file)
+    assert said.code == 0
+    assert f"the given plan does not hold today: {broken}" in said.out
+    assert "the given plan holds" not in said.out
+    assert "verdict stays" not in said.out
+    document = cli("sensitivity", floored, *axis, "--given", file, "--json").document
+    assert document["given"] == {"holds_today": False, "breaks": [broken]}
+    told = document.get("answers", {})
+    assert (told.get("plan_holds"), told.get("verdict_holds")) == (None, None)
+
+
+def test_all_that_breaks_a_plan_is_told_at_once_and_where_it_would_hold(cli, floored):
+    file = given(chat={"tp": 4, "load": "r11", "replicas": 9}, code={"tp": 4, "load": "r8", "replicas": 1})
+    assert len(cli("sensitivity", floored, *E2E, "--given", file, "--json").document["given"]["breaks"]) == 3
+    file = given(code={"tp": 4, "load": "r8", "replicas": 4})
+    out = cli("sensitivity", floored, "--gpus", "14:30", "--given", file).out
+    assert "the given plan would hold for gpus from 24 to 30" in out
+
+
+@pytest.mark.parametrize("axis", AXES, ids=" ".join)
+def test_a_plan_that_holds_today_says_so(cli, floored, axis):
+    assert "the given plan holds today" in cli("sensitivity", floored, *axis, "--given", given()).out
+    document = cli("sensitivity", floored, *axis, "--given", given(), "--json").document
+    assert document["given"] == {"holds_today": True, "breaks": []}
+    assert cli("sensitivity", floored, *axis, "--json").document["given"] is None
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+@pytest.mark.parametrize(("plan", "named"), [({"chat": TODAY["chat"]}, "'code'"), ({"classes": []}, "'chat', 'code'")])
+def test_a_class_that_the_file_omits_is_named(cli, plan, named, as_json):
+    Path("part.json").write_text(json.dumps(plan), encoding="utf-8")
+    said = cli("sensitivity", SIM, *E2E, "--given", "part.json", *as_json)
+    assert said.code == 2
+    assert f"part.json says nothing of class {named}" in said.err
+    assert '{"code": {"replicas": 0}' in said.err.replace('{"chat": {"replicas": 0}, ', "{")
+    if as_json:
+        assert named in said.document["error"]["message"]
+
+
 @pytest.mark.parametrize("source", ["solve", "certificate"])
 def test_a_given_plan_comes_from_what_other_commands_write(cli, source):
     if source == "solve":
@@ -216,7 +307,8 @@ def test_a_map_is_labelled_by_allocation(cli):
         (["--gpus", "1.5:3"], "not whole numbers"),
         (["--gpus", "1:100001"], "above 100000"),
         (["--gpus", "99999999999999999999:99999999999999999999"], "above 100000"),
-        (["--gpus", "3"], "is not LO:HI"),
+        (["--gpus", "3"], "--gpus '3' has no range LO:HI"),
+        (["--slo", "chat.e2e_p99_s=30"], "--slo 'chat.e2e_p99_s=30' has no range LO:HI"),
         (["--epsilon", "0:1"], "must be above 0"),
         (["--demand", "chat=0:2"], "must be above 0"),
         (["--demand-scale", "1:1e12"], "above 1e+09"),
@@ -253,6 +345,13 @@ def test_a_given_plan_that_is_none(cli, changes, message):
     said = cli("sensitivity", SIM, "--gpus", "8:9", "--given", given(**changes))
     assert said.code == 2
     assert message in said.err
+
+
+def test_a_class_that_stands_twice_in_a_given_plan(cli):
+    Path("twice.json").write_text('{"chat": {"replicas": 0}, "code": {"replicas": 0}, "chat": {"replicas": 0}}')
+    said = cli("sensitivity", SIM, *E2E, "--given", "twice.json")
+    assert said.code == 2
+    assert "twice.json: 'chat' stands 2 times in one object" in said.err
 
 
 def test_two_demands_that_are_one_are_refused(cli):
