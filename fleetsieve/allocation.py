@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Protocol
 
 from fleetsieve_models.placement import fewest_nodes
 from fleetsieve_models.problem import STAGES as STAGES
-from fleetsieve_models.problem import Configuration, FleetProblem, GpuPool, Name
+from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool, Name
 
 from fleetsieve.brief import counted, summary
 from fleetsieve.errors import SolveFailed
@@ -25,6 +25,13 @@ from fleetsieve.interval import lower_text
 
 TIE = 1e-9
 """Two values of a stage closer than this (relative to max(1, |value|)) are a tie: below it, floats carry no order."""
+
+ROUNDED = 1e-6
+"""A floor missed by no more than this part of it counts as met: figures in files are rounded, and 3 x 3.333333 is meant as 10.
+
+This decides verdicts (`floor_met`): what counts as met is never called infeasible, and what does not is never called feasible. It
+changes no figure: a shortfall is that of the floor as it stands.
+"""
 
 MAXIMISED = frozenset({"min_fulfilment", "goodput", "spare"})
 
@@ -182,6 +189,16 @@ class Shortage:
     unservable: tuple[str, ...]
 
 
+def lacking_rps(critical: Iterable[ClassDemand], served_rps: Mapping[str, float]) -> dict[str, float]:
+    """What each class lacks of its floor (requests/s), of those of `served_rps` that miss it by more than rounding."""
+    own = {c.name: (c.floor or 0.0, c.demand_rps) for c in critical if c.name in served_rps}
+    return {
+        name: floor * demand - served_rps[name]
+        for name, (floor, demand) in own.items()
+        if not floor_met(floor, served_rps[name] / demand)
+    }
+
+
 class Engine(Protocol):
     """What solves the fleet decision: the MILP under HiGHS (`solving`), the frontier, or whichever of them fits (`engines`)."""
 
@@ -208,6 +225,25 @@ class Engine(Protocol):
         and take no slack.
         """
         ...
+
+
+def floor_met(floor: float, fulfilment: float) -> bool:
+    """Whether a fulfilment keeps a floor (both fractions), as verdicts have it (see `ROUNDED`)."""
+    return fulfilment >= floor * (1.0 - ROUNDED) - TIE
+
+
+def floors_met(plan: Allocation) -> bool:
+    """Whether a plan keeps every critical floor, whatever the priorities: a small one can make the shortfall as small."""
+    return all(
+        demand.floor is None or floor_met(demand.floor, got.fulfilment)
+        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
+    )
+
+
+def rounded_floors(problem: FleetProblem) -> FleetProblem:
+    """The problem with the least floors that count as met."""
+    classes = tuple(c if c.floor is None else replace(c, floor=c.floor * (1.0 - ROUNDED)) for c in problem.classes)
+    return replace(problem, classes=classes)
 
 
 def tolerance(value: float) -> float:

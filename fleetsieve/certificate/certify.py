@@ -1,8 +1,10 @@
 """The verdict: certified-feasible, undecided or certified-infeasible.
 
- - certified-infeasible: S+ > 0, proven: even the best realisation inside the bounds cannot meet every critical floor.
- - certified-feasible: S- = 0, every stage gap <= ε, and no class is open (the proof is in `gap`).
+ - certified-infeasible: proven that even the best realisation inside the bounds cannot meet every critical floor (`floors`).
+ - certified-feasible: every floor is met, every stage gap <= ε, and no class is open (the proof is in `gap`).
  - undecided: otherwise; it names what blocks it and the cells that could settle it.
+
+A floor that is missed by no more than `allocation.ROUNDED` of it counts as met, in all three.
 
 Certified-feasible means within ε of the best that this fleet can do, with every floor met. It does not mean that demand is met.
 The verdict is not monotone in the data: one more measurement may drop an assumption, or move a near-tie in fulfilment, and reopen
@@ -16,14 +18,12 @@ from enum import StrEnum
 
 from fleetsieve.allocation import Allocation, Engine, evaluate
 from fleetsieve.brief import summary
+from fleetsieve.certificate.floors import out_of_reach, plan_within_rounding
 from fleetsieve.certificate.gap import Gap, Lower, Upper, keeps_least_fulfilment
 from fleetsieve.certificate.rule import blocking_stage, meets_floors
 from fleetsieve.envelope import Envelope, candidates
 from fleetsieve.errors import SolveFailed
 from fleetsieve.instance import CellKey
-
-LEAST_PROVEN_SHORTFALL = 1e-7
-"""A shortfall below this is never called infeasible: it is within what a solver's tolerances can make up."""
 
 
 class Verdict(StrEnum):
@@ -93,6 +93,7 @@ def certify(
         )
     # The proof in `gap` holds for any plan as A-, so one that a time limit cut short, or the empty one, is sound.
     plan = low.allocation or evaluate(envelope.conservative, {})
+    plan = plan_within_rounding(envelope.conservative, plan, engine, eta)
     best = low.values.get("min_fulfilment", plan.min_fulfilment)
     lower = Lower(plan.shortfall, best, plan.min_fulfilment, plan.goodput_rps)
     upper, optimistic, reason = _upper(envelope, engine, lower, eta)
@@ -102,7 +103,8 @@ def certify(
     blocking = "solver" if reason else stage
     if blocking and not low.proven:
         blocking, reason = "solver", reason or low.reason
-    if upper.shortfall is not None and upper.shortfall > LEAST_PROVEN_SHORTFALL:
+    missed = upper.shortfall is not None and not meets_floors(plan)
+    if missed and out_of_reach(envelope.optimistic, upper.shortfall or 0.0, optimistic, engine):
         verdict, blocking = Verdict.INFEASIBLE, ""
     else:
         verdict = Verdict.UNDECIDED if blocking else Verdict.FEASIBLE

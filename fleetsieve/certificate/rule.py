@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetsieve.allocation import TIE, Allocation
+from fleetsieve.allocation import Allocation, floors_met
 from fleetsieve.certificate.gap import Gap
 
 
@@ -20,9 +20,5 @@ def blocking_stage(gap: Gap, *, floors_met: bool, open_classes: bool, epsilon: f
 
 
 def meets_floors(plan: Allocation) -> bool:
-    """Whether every critical floor is met, whatever the priorities: a small one can make the shortfall as small."""
-    return all(
-        got.fulfilment >= demand.floor - TIE
-        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
-        if demand.floor is not None
-    )
+    """Whether every critical floor is met (see `allocation.floors_met`)."""
+    return floors_met(plan)

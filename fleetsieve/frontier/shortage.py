@@ -13,7 +13,7 @@ import numpy as np
 from fleetsieve_models.placement import counting_is_enough
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem
 
-from fleetsieve.allocation import TIE, Shortage, tolerance
+from fleetsieve.allocation import ROUNDED, TIE, Shortage, lacking_rps, tolerance
 from fleetsieve.errors import UsageError
 from fleetsieve.frontier.curves import Curve, Floats, curve
 from fleetsieve.frontier.engine import Frontier
@@ -55,20 +55,16 @@ def least_shortage(problem: FleetProblem) -> Shortage:
     (pool,) = problem.pools
     more = sum(min(_gpus_for(floor, q) for q in cells) for floor, cells in own.items()) - pool.gpus
     curves = [curve(floor, cells, pool.gpus) for floor, cells in own.items()]
-    lacking = {
-        c.demand.name: c.demand.demand_rps - float(c.served_rps[step])
+    served_rps = {
+        c.demand.name: float(c.served_rps[step])
         for c, step in zip(curves, _lacking_least(curves, pool.gpus), strict=True)
     }
-    return Shortage(
-        {pool.name: more} if more > 0 else {},
-        {name: rate for name, rate in lacking.items() if rate > tolerance(rate)},
-        unservable,
-    )
+    return Shortage({pool.name: more} if more > 0 else {}, lacking_rps(critical, served_rps), unservable)
 
 
 def _to_its_floor(c: ClassDemand) -> ClassDemand:
-    """A class that demands its floor and no more; what it loses counts in requests/s, times its priority."""
-    rate = (c.floor or 0.0) * c.demand_rps
+    """A class that demands what counts as its floor and no more; what it loses counts in requests/s, times its priority."""
+    rate = (c.floor or 0.0) * (1.0 - ROUNDED) * c.demand_rps
     return ClassDemand(c.name, rate, c.priority * rate, 1.0, c.in_minimum)
 
 

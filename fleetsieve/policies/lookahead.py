@@ -222,7 +222,7 @@ class Lookahead:
 
     def _committed(self, arms: Mapping[ArmKey, ArmPart]) -> Floats:
         """F_i-(k), the reach of what is committed."""
-        best: Floats = np.maximum.reduce([arm.committed for arm in arms.values()])
+        best: Floats = np.maximum.reduce([np.zeros(self._most), *(arm.committed for arm in arms.values())])
         return best
 
     def _arm_parts(self, own: ClassEnvelope) -> dict[ArmKey, ArmPart]:

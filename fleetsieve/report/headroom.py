@@ -10,7 +10,7 @@ from fleetsieve_models.problem import FleetProblem
 from fleetsieve.account.cells import limit_name
 from fleetsieve.allocation import TIE
 from fleetsieve.certificate import Certificate, Verdict, certify
-from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
+from fleetsieve.certificate.floors import out_of_reach
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.engines import engine_for, engine_of
 from fleetsieve.envelope import Envelope
@@ -196,8 +196,10 @@ def largest_floors(certificate: Certificate) -> list[str]:
         own = {w.name: replace(envelope.classes[w.name].view, workload=w) for w in lower.classes}
         classes = {name: replace(envelope.classes[name], view=view) for name, view in own.items()}
         problem = replace(envelope, instance=lower, classes=classes).optimistic
-        least = engine_for(problem).optimise(problem, ("shortfall",)).bounds.get("shortfall")
-        return least is not None and least <= LEAST_PROVEN_SHORTFALL
+        engine = engine_for(problem)
+        found = engine.optimise(problem, ("shortfall",))
+        least = found.bounds.get("shortfall")
+        return least is not None and not out_of_reach(problem, least, found.allocation, engine)
 
     low, high = 0, 1000
     while high - low > 1:

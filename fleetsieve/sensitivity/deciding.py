@@ -15,7 +15,7 @@ from typing import cast
 
 from fleetsieve_models.problem import STAGES, FleetProblem
 
-from fleetsieve.allocation import TIE, Allocation, Optimum, evaluate
+from fleetsieve.allocation import TIE, Allocation, Optimum, evaluate, floor_met
 from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Gap, Lower, Upper, certify
 from fleetsieve.certificate.sentence import listed
@@ -95,7 +95,7 @@ class Decider:
         missed = [
             got.class_name
             for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
-            if demand.floor is not None and got.fulfilment < demand.floor - TIE
+            if demand.floor is not None and not floor_met(demand.floor, got.fulfilment)
         ]
         short = [got.class_name for got in plan.classes if got.fulfilment < 1.0 - TIE]
         found = _decision(envelope, _Watched(plan))

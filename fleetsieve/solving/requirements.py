@@ -15,7 +15,7 @@ from fleetsieve_models.selection import enlarged, served_classes
 from fleetsieve_models.stages import Stage
 from fleetsieve_models.stages import stages as stages_of
 
-from fleetsieve.allocation import Optimum, Shortage, evaluate, tolerance
+from fleetsieve.allocation import Optimum, Shortage, evaluate, lacking_rps, rounded_floors
 from fleetsieve.errors import SolveFailed
 from fleetsieve.solving.highs import Ending, Session
 from fleetsieve.solving.staged import SLACKS, StagedSolve, value_of
@@ -83,13 +83,11 @@ def optimise_shortage(problem: FleetProblem, *, time_limit_s: float | None = Non
     if len(unservable) == len(critical):
         return Shortage({}, {}, unservable)
 
-    gpus = _more_gpus(elastic(problem), time_limit_s)
-    place = _lacking_least(problem, elastic(problem), time_limit_s)
-    served_by = {c.class_name: c for c in evaluate(large, place).classes}
-    lacking = {
-        c.name: (c.floor or 0.0) * c.demand_rps - served_by[c.name].served_rps for c in critical if c.name in served
-    }
-    return Shortage(gpus, {name: rate for name, rate in lacking.items() if rate > tolerance(rate)}, unservable)
+    rounded = rounded_floors(problem)
+    gpus = _more_gpus(elastic(rounded), time_limit_s)
+    place = _lacking_least(problem, elastic(rounded), time_limit_s)
+    served_rps = {c.class_name: c.served_rps for c in evaluate(large, place).classes if c.class_name in served}
+    return Shortage(gpus, lacking_rps(critical, served_rps), unservable)
 
 
 def _more_gpus(model: pyo.ConcreteModel, time_limit_s: float | None) -> dict[str, int]:

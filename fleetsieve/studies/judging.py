@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from fleetsieve_models.problem import Name
 
 from fleetsieve import engines
-from fleetsieve.allocation import TIE, Allocation, Engine, evaluate
+from fleetsieve.allocation import TIE, Allocation, Engine, evaluate, floors_met
 from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict
-from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolveFailed
 from fleetsieve.instance import CellKey, Instance, Measurement
@@ -68,11 +67,9 @@ class Truth:
         regret = self._regret(got)
         if certificate.verdict is not Verdict.FEASIBLE:
             return Judgement(self._hopeless(certificate), regret)
-        short = any(
-            demand.floor is not None and own.fulfilment < demand.floor - TIE
-            for demand, own in zip(got.problem.classes, got.classes, strict=True)
+        return Judgement(
+            "floor" if not floors_met(got) else "regret" if regret > certificate.epsilon + TIE else "", regret
         )
-        return Judgement("floor" if short else "regret" if regret > certificate.epsilon + TIE else "", regret)
 
     def regret(self, replicas: Mapping[Name, int]) -> float:
         """The largest stage regret of a plan whose configurations truly meet their SLOs."""
@@ -88,7 +85,7 @@ class Truth:
         )
 
     def _hopeless(self, certificate: Certificate) -> str:
-        met = self.best.shortfall <= LEAST_PROVEN_SHORTFALL
+        met = floors_met(self.best)
         return "infeasible" if certificate.verdict is Verdict.INFEASIBLE and met else ""
 
 

@@ -31,9 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fleetsieve.allocation import TIE
+from fleetsieve.allocation import ROUNDED, TIE
 from fleetsieve.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, Limit
-from fleetsieve.certificate.certify import LEAST_PROVEN_SHORTFALL
 from fleetsieve.envelope import CellBounds, Envelope, class_configurations, class_demand, envelop
 from fleetsieve.frontier import Curve, curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
 from fleetsieve.instance import ArmKey, CellKey, Instance, Measurement, Slo
@@ -95,11 +94,12 @@ class Relaxation:
     def _holds(self, cells: frozenset[CellKey]) -> bool:
         parts = [self._part(name, cells) for name in self._views]
         low, high, gpus = [p.low for p in parts], [p.high for p in parts], self._gpus
-        if least_shortfall(high, gpus) > LEAST_PROVEN_SHORTFALL:
+        if least_shortfall(high, gpus) > TIE:
             return True
         if any(p.torn for p in parts):
             return True
-        if any(p.open for p in parts) or least_shortfall(low, gpus) > TIE:
+        rounding = sum(c.demand.priority * c.demand.floor * ROUNDED for c in low if c.demand.floor is not None)
+        if any(p.open for p in parts) or least_shortfall(low, gpus) > rounding + TIE:
             return False
         least, most = greatest_min_fulfilment(low, gpus, 0.0), greatest_min_fulfilment(high, gpus, 0.0)
         if most - least > self._epsilon + TIE:
