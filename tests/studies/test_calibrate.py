@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cli.command_line import cli
-from loop.small_fleet import CELLS, INSTANCE, row
+from loop.small_fleet import CELL_BY_KEY, CELLS, INSTANCE, row
 
 from fleetsieve.certificate import Verdict, certify
 from fleetsieve.envelope import Envelope
@@ -127,7 +127,8 @@ def test_requests_are_resampled_where_there_are_records():
         rng = np.random.default_rng(len(r.key.load) + 10 * r.key.tp)
         ttft = r.ttft_p99_s.value * rng.uniform(0.5, 1.0, count)
         sent = np.sort(rng.uniform(0.0, count / r.throughput_rps.value, count))
-        return replace(r, records=RequestRecords(sent, ttft, ttft, ttft, np.ones(count, bool), float(sent[-1]) + 1.0))
+        e2e = np.full(count, CELL_BY_KEY[r.key].offered / r.throughput_rps.value)  # by Little's law
+        return replace(r, records=RequestRecords(sent, ttft, e2e, ttft, np.ones(count, bool), float(sent[-1]) + 1.0))
 
     chosen = settings(EASY, [recorded(r) for r in TABLE], None)
     for setting, outcomes in zip(chosen, trials(chosen, 4), strict=True):
