@@ -168,8 +168,9 @@ def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSie
     absent: list[FleetSieveError] = []
     generator = config.load.program
     if shutil.which(generator[0]) is None:
-        hint = "install the load generator, or give its path: [load] command = [...]"
-        absent.append(EngineMissing(f"there is no command {generator[0]!r}, which sends the load", hint))
+        absent.append(
+            EngineMissing(f"there is no command {generator[0]!r}, which sends the load", config.load.kind.install)
+        )
     absent += [
         UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
         for url in endpoints.values()

@@ -16,7 +16,7 @@ from pathlib import Path
 from fleetsieve.load.answers import Answer, Exit, complete, sent_of, window_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
 from fleetsieve.load.process import run_watched
-from fleetsieve.load.protocol import Ending, Flow, Sent, Watch
+from fleetsieve.load.protocol import Ending, Flow, GeneratorKind, Sent, Watch
 from fleetsieve.load.schedule import Schedule
 from fleetsieve.processes.log import KEPT_LINES, last_lines
 
@@ -106,6 +106,14 @@ class AIPerf:
             "--no-server-metrics", "--request-timeout-seconds", f"{self.request_timeout_s:g}", "--random-seed", "1",
             "--export-level", "records", "--artifact-dir", str(folder), *self.arguments,
         ]  # fmt: skip
+
+
+KIND = GeneratorKind(
+    "aiperf",
+    AIPerf,
+    ("aiperf",),
+    "pip install aiperf==0.13.0 in an environment of its own, and [load] command = [its path]",
+)
 
 
 def payload_rows(schedule: Schedule, model: str) -> Iterator[str]:

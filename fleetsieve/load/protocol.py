@@ -111,3 +111,19 @@ class LoadGenerator(Protocol):
             UsageError: when the program is not there, or cannot send such a schedule.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorKind:
+    """A load generator as a configuration knows it.
+
+    `make(command, request_timeout_s)` gives one that is started by `command`; `program` is the command where serve.toml states
+    none, and answers --version. `install` says how a person gets it. One that `holds_concurrency` can keep a number of requests in
+    flight for a given time.
+    """
+
+    name: str
+    make: Callable[[tuple[str, ...], float], LoadGenerator]
+    program: tuple[str, ...]
+    install: str
+    holds_concurrency: bool = True

@@ -22,7 +22,7 @@ from fleetsieve.errors import UsageError
 from fleetsieve.load.answers import Answer, Exit, sent_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
 from fleetsieve.load.process import run_watched
-from fleetsieve.load.protocol import Ending, Flow, Sent, Watch
+from fleetsieve.load.protocol import Ending, Flow, GeneratorKind, Sent, Watch
 from fleetsieve.load.schedule import Schedule
 from fleetsieve.processes.log import KEPT_LINES, last_lines
 
@@ -93,6 +93,15 @@ class VllmBench:
             "--percentile-metrics", "ttft,e2el", "--metric-percentiles", "50,99", "--save-result", "--save-detailed",
             "--result-dir", str(folder), "--result-filename", RESULT, "--disable-tqdm", *pace, *self.arguments,
         ]  # fmt: skip
+
+
+KIND = GeneratorKind(
+    "vllm-bench",
+    lambda command, _request_timeout_s: VllmBench(command),  # it has no time-out of a request
+    ("vllm",),
+    "pip install vllm (its `vllm bench serve` sends the load), and [load] command = [the path of vllm]",
+    holds_concurrency=False,
+)
 
 
 def trace_rows(schedule: Schedule, count: int) -> Iterator[str]:

@@ -10,11 +10,9 @@ from pathlib import Path
 from fleetsieve.cost import expected_window_s
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, Instance, LoadKind, WorkloadClass
-from fleetsieve.load.aiperf import AIPerf
-from fleetsieve.load.protocol import LoadGenerator
+from fleetsieve.load.generators import holding_concurrency
 from fleetsieve.load.schedule import Shape, Source, Tokens
 from fleetsieve.load.traces import read_trace
-from fleetsieve.load.vllm_bench import VllmBench
 from fleetsieve.probes.live import Sending
 from fleetsieve.serving.command import refuse_impossible
 from fleetsieve.serving.config import ServeConfig
@@ -37,7 +35,7 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
     _refuse_unknown_load(instance, load)
     sources = {c.name: source_of(c, load.of_class(c.name)) for c in instance.classes}
     return Sending(
-        generator_of(load),
+        load.kind.make(load.program, load.request_timeout_s),
         sources,
         load.token_ids or vocabulary_of(Path(config.model)) or ANY_VOCABULARY,
         load.request_timeout_s,
@@ -45,13 +43,6 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
         load.fresh_warmup_s,
         seed + load.seed,
     )
-
-
-def generator_of(load: LoadConfig) -> LoadGenerator:
-    """The load generator that is named."""
-    if load.generator == "aiperf":
-        return AIPerf(load.program, load.request_timeout_s)
-    return VllmBench(load.program)
 
 
 def source_of(workload: WorkloadClass, stated: ClassLoad) -> Source:
@@ -123,8 +114,9 @@ def _unmeasurable(cell: Cell, config: ServeConfig, served: frozenset[int]) -> st
         return f"class {cell.key.class_name}: a load without a number cannot be sent"
     if cell.load_kind is LoadKind.CONCURRENCY and cell.offered != round(cell.offered):
         return f"class {cell.key.class_name}: a concurrency must be a whole number"
-    if cell.load_kind is LoadKind.CONCURRENCY and config.load.generator == "vllm-bench":
-        return "vllm-bench cannot hold a concurrency for a given time (aiperf can)"
+    if cell.load_kind is LoadKind.CONCURRENCY and not config.load.kind.holds_concurrency:
+        able = ", ".join(holding_concurrency())
+        return f"{config.load.generator} cannot hold a concurrency for a given time ({able} can)"
     if served:
         return "" if cell.key.tp in served else f"no --endpoint has TP {cell.key.tp}"
     try:
