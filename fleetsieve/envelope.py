@@ -27,7 +27,7 @@ from fleetsieve.instance import (
     Status,
 )
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-from fleetsieve.statistics import KnownCell, Rules, summarise_all
+from fleetsieve.statistics import KnownCell, Rules, rows_that_count, summarise_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Envelope:
         Raises:
             UsageError: for an assumption or a setting that is not known.
         """
-        rows = tuple(measurements)
+        rows = rows_that_count(instance, measurements)
         rules = Rules.of(instance, rows)
         known = summarise_all(instance.cell_by_key, rows, rules, {c.name: c.slo for c in instance.classes})
         assumptions = assumptions_of(instance)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleetsieve.errors import UsageError
 from fleetsieve.interval import Interval
+from fleetsieve.rule_sets import CURRENT
 
 if TYPE_CHECKING:
     from fleetsieve.records import RequestRecords
@@ -153,12 +154,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSettings:
-    """ε and η (None: ε/2) of the certificate, the confidence of its bounds and how errors are shared out."""
+    """ε and η (None: ε/2) of the certificate, the confidence of its bounds and how errors are shared out.
+
+    `rule_set` is no setting of a file: a run that is resumed, and a certificate that is checked, keep the set that they began with.
+    """
 
     epsilon: float = 0.05
     eta: float | None = None
     confidence: float = 0.95
     family: str = "grid"
+    rule_set: int = CURRENT
 
     @property
     def fairness_slack(self) -> float:
@@ -229,7 +234,8 @@ NOTHING_READ = Reading()
 class Measurement:
     """One row of measurements.csv: one look at one cell. `line` is its line in the file (0: from elsewhere).
 
-    With `records`, per request, these decide and the row's own figures are only shown.
+    With `records`, per request, these decide and the row's own figures are only shown. `refused` says why a measurement that ended
+    well does not count (see `statistics.counting`).
     """
 
     key: CellKey
@@ -249,6 +255,7 @@ class Measurement:
     source: str = ""
     line: int = field(default=0, compare=False)
     records: RequestRecords | None = field(default=None, compare=False, repr=False)
+    refused: str = field(default="", compare=False)
 
     def tail(self, metric: str) -> Reading:
         """The p99 reading of `metric`, one of "ttft", "e2e", "tpot"."""

@@ -19,6 +19,7 @@ class RequestRecords:
     `sent_at_s` counts from the start of the measurement window, which is `window_s` long. A request of the warm-up has a negative
     one: it counts for the throughput when it completes inside the window, and for nothing else. `ttft_s`, `e2e_s` and `tpot_s`
     are seconds, NaN where there is none (a failed request; no TPOT with fewer than two output tokens). `ok` tells success.
+    `scheduled_at_s` is when a request was due, `output_tokens` its tokens; NaN, or None for all, where that is not known.
 
     Raises:
         UsageError: when the columns differ in length, or the window is not positive.
@@ -30,9 +31,12 @@ class RequestRecords:
     tpot_s: Floats
     ok: NDArray[np.bool_]
     window_s: float
+    scheduled_at_s: Floats | None = None
+    output_tokens: Floats | None = None
 
     def __post_init__(self) -> None:
-        lengths = {name: len(getattr(self, name)) for name in ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok")}
+        columns = ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok", "scheduled_at_s", "output_tokens")
+        lengths = {name: len(column) for name in columns if (column := getattr(self, name)) is not None}
         if len(set(lengths.values())) != 1:
             told = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise UsageError(f"the columns of a look's records differ in length: {told}")
@@ -48,6 +52,7 @@ class RequestRecords:
         output_tokens: Floats,
         ok: NDArray[np.bool_],
         window_s: float,
+        scheduled_at_s: Floats | None = None,
     ) -> RequestRecords:
         """Records of requests with their output tokens, NaN where a value is absent; a failed one keeps no latency.
 
@@ -56,7 +61,7 @@ class RequestRecords:
         with np.errstate(invalid="ignore", divide="ignore"):
             tpot = np.where(output_tokens >= 2.0, (e2e_s - ttft_s) / (output_tokens - 1.0), np.nan)
         ttft, e2e, tpot = (np.where(ok, values, np.nan) for values in (ttft_s, e2e_s, tpot))
-        return cls(sent_at_s, ttft, e2e, tpot, ok, window_s)
+        return cls(sent_at_s, ttft, e2e, tpot, ok, window_s, scheduled_at_s, output_tokens)
 
     @property
     def sent(self) -> int:

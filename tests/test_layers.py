@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 STORY = """
     fleetsieve_models       the mathematics: numbers in, Pyomo models out
     errors                  what can go wrong, said to a person
-    interval                what is known about a number
+    interval rule_sets      what is known about a number; what a row means, version by version
     records                 what each request of a look showed
     instance                what an operator states, what a measurement says
     prior                   what a tool predicts of cells

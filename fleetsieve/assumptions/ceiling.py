@@ -43,6 +43,7 @@ class Ceiling:
 
 
 def _per_gpu(view: ClassView) -> dict[CellKey, Interval]:
-    """Measured capacities in requests/s per GPU."""
+    """Measured capacities in requests/s per GPU, of cells that sustain their load."""
     gpus = {cell.key: cell.gpus for cells in view.arms.values() for cell in cells}
-    return {k.key: k.capacity_rps.scaled(1.0 / gpus[k.key]) for k in view.known.values() if k.capacity_rps is not None}
+    sustained = {key: known for key in view.known if (known := view.sustains(key)) is not None}
+    return {key: k.capacity_rps.scaled(1.0 / gpus[key]) for key, k in sustained.items() if k.capacity_rps is not None}

@@ -65,9 +65,15 @@ class ClassView:
         return ladder if ladder and ladder[0].load_kind is LoadKind.CONCURRENCY else ()
 
     def sustains(self, key: CellKey) -> KnownCell | None:
-        """What is known of a measured cell that meets the class's success floor; None otherwise."""
+        """What is known of a measured cell that meets the class's success floor; None otherwise.
+
+        Failed requests hold a server for a time that nobody knows: where they are many, what it served bounds no other cell's
+        capacity, whether or not the class has a floor.
+        """
         known = self.known.get(key)
         if known is None or known.capacity_rps is None:
+            return None
+        if known.success is not None and known.success.hi < self.rules.rule_set.least_success:
             return None
         floor = self.workload.slo.min_success
         if floor is not None and (known.success is None or known.success.lo < floor):

@@ -64,6 +64,7 @@ def _columns(table: Table, rows: slice) -> dict[str, Any]:
     columns |= {name: text[name][rows] for name in ("started_at", "source")} | {
         "line": table.lines[rows].tolist(),
         "records": repeat(None, count),
+        "refused": repeat("", count),
     }
     for name in BOUNDED:
         parts = (name, *bound_names(name))

@@ -138,7 +138,7 @@ def read_records(path: str | Path, window_s: float, faults: FaultList) -> Reques
     if faults.errors:
         return None
     sent, ttft, e2e, tokens = (table.numbers[name] for name in ("sent_at_s", "ttft_s", "e2e_s", "output_tokens"))
-    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s)
+    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s, table.numbers["scheduled_at_s"])
 
 
 def _check(table: Table, ok: object, window_s: float, faults: FaultList) -> None:

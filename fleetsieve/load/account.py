@@ -20,10 +20,10 @@ from fleetsieve.statistics.points import point_row, quantile
 
 def records_of(rows: Sequence[RequestRow], window_s: float) -> RequestRecords:
     """The records of requests that are in memory: what reading their file gives."""
-    columns = [(row.sent_at_s, row.ttft_s, row.e2e_s, row.output_tokens) for row in rows]
-    sent, ttft, e2e, tokens = np.array(columns, dtype=np.float64).reshape(-1, 4).T
+    columns = [(row.sent_at_s, row.scheduled_at_s, row.ttft_s, row.e2e_s, row.output_tokens) for row in rows]
+    sent, scheduled, ttft, e2e, tokens = np.array(columns, dtype=np.float64).reshape(-1, 5).T
     ok = np.array([row.status == "ok" for row in rows], dtype=bool)
-    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s)
+    return RequestRecords.from_requests(sent, ttft, e2e, tokens, ok, window_s, scheduled)
 
 
 def measured(row: Measurement, sent: Sent) -> Measurement:

@@ -59,4 +59,6 @@ def resample(records: RequestRecords, generator: np.random.Generator) -> Request
         records.tpot_s[chosen],
         records.ok[chosen],
         records.window_s,
+        None if records.scheduled_at_s is None else records.scheduled_at_s[chosen],
+        None if records.output_tokens is None else records.output_tokens[chosen],
     )

@@ -1,5 +1,6 @@
 """Looks at a cell -> one interval per quantity: the error that each may spend, the spread between runs, and what requests say."""
 
+from fleetsieve.statistics.counting import rows_that_count, why_not_counted
 from fleetsieve.statistics.intervals import requests_for_p99_bound, requests_for_upper_p99
 from fleetsieve.statistics.known import FLAKES, KnownCell
 from fleetsieve.statistics.rules import REFERENCE_SPREAD, Rules, Spread, shares
@@ -15,7 +16,9 @@ __all__ = [
     "imagine",
     "requests_for_p99_bound",
     "requests_for_upper_p99",
+    "rows_that_count",
     "shares",
     "summarise",
     "summarise_all",
+    "why_not_counted",
 ]

@@ -27,6 +27,7 @@ from fleetsieve.instance import (
     Slo,
     Status,
 )
+from fleetsieve.rule_sets import CURRENT, RULE_SETS, RuleSet, rule_set
 from fleetsieve.statistics.intervals import batch_rates_rps, normal_quantile, p99_error, rate_error, t_quantile
 
 REFERENCE_SPREAD: Mapping[str, float] = {"ttft_p99": 0.12, "e2e_p99": 0.035, "tpot_p99": 0.03, "throughput": 0.01}
@@ -50,11 +51,15 @@ class Spread:
 
 @dataclass(frozen=True)
 class Rules:
-    """`alpha` is the error of one side of one cell over all looks; `spreads` holds the spreads that are known and above 0."""
+    """`alpha` is the error of one side of one cell over all looks; `spreads` holds the spreads that are known and above 0.
+
+    `rule_set` says what a row means.
+    """
 
     alpha: float = 0.05
     spreads: Mapping[str, Spread] = field(default_factory=dict)
     max_looks: int = 16
+    rule_set: RuleSet = RULE_SETS[CURRENT]
 
     @classmethod
     def of(cls, instance: Instance, rows: Iterable[Measurement] = ()) -> Rules:
@@ -71,7 +76,8 @@ class Rules:
             if spread is not None and spread.sigma > 0.0:
                 spreads[quantity] = spread
         settings = instance.certificate
-        return cls((1.0 - settings.confidence) / shares(instance), spreads, instance.measure.max_looks)
+        alpha = (1.0 - settings.confidence) / shares(instance)
+        return cls(alpha, spreads, instance.measure.max_looks, rule_set(settings.rule_set))
 
     def spent(self, look: int) -> float:
         """The error that one side of a cell may spend on its `look`-th look, from 1.

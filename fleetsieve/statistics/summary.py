@@ -18,7 +18,6 @@ import numpy as np
 
 from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKind, Measurement, Reading, Slo, Status
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-from fleetsieve.records import RequestRecords
 from fleetsieve.statistics.intervals import (
     batch_rates_rps,
     p99_interval,
@@ -44,9 +43,8 @@ def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = Non
     looks = tuple(rows)
     rules = rules if rules is not None else Rules()
     good = [row for row in looks if row.status is Status.OK]
-    recorded = [row.records for row in good if row.records is not None]
-    if recorded:
-        return _recorded(cell, looks, recorded, rules, slo)
+    if any(row.records is not None for row in good):
+        return _recorded(cell, looks, good, rules, slo)
     said = {metric: _told([row.tail(metric) for row in good], rules, metric) for metric in TAIL_METRICS}
     capacity = _told([_sustained(cell, row.throughput_rps) for row in good], rules, THROUGHPUT)
     return KnownCell(
@@ -61,9 +59,10 @@ def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = Non
 
 
 def _recorded(
-    cell: Cell, looks: tuple[Measurement, ...], recorded: Sequence[RequestRecords], rules: Rules, slo: Slo
+    cell: Cell, looks: tuple[Measurement, ...], good: Sequence[Measurement], rules: Rules, slo: Slo
 ) -> KnownCell:
-    """What per-request records say, those of all looks pooled."""
+    """What per-request records say, those of all looks that went well pooled."""
+    recorded = [row.records for row in good if row.records is not None]
     count = len(recorded)
     spent = rules.spent(count)
     intervals: dict[str, Interval | None] = {}
@@ -89,9 +88,17 @@ def _recorded(
         ttft_p99_s=intervals["ttft"],
         e2e_p99_s=intervals["e2e"],
         tpot_p99_s=intervals["tpot"],
-        success=success_interval(sum(r.succeeded for r in recorded), sum(r.sent for r in recorded), spent),
+        success=success_interval(sum(r.succeeded for r in recorded), sum(_sent(row, rules) for row in good), spent),
         missing_requests=missing,
     )
+
+
+def _sent(row: Measurement, rules: Rules) -> int:
+    """Requests of a recorded look: those with a record, and those that its row counts beyond them, which failed."""
+    if row.records is None:
+        return 0
+    stated = row.requests if row.requests is not None and rules.rule_set.refuses else 0
+    return max(row.records.sent, stated)
 
 
 def summarise_all(
