@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -95,7 +96,9 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         paid_gpu_s = sum(row.cost_gpu_s or 0.0 for row in read.measurements)
         with (
             terminated(probing.live),
-            opened(probing, read, journal.folder, stated.seed, view, paid_gpu_s) as probe,
+            opened(
+                probing, read, journal.folder, stated.seed, view, paid_gpu_s, way_on=_way_on(journal, probing)
+            ) as probe,
         ):
             sieve, grid_gpu_s, cells = _looped(
                 journal, read, probe, sieve_of(read, stated, probe, prior), probing, view
@@ -108,6 +111,16 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         )
         raise
     return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+def _way_on(journal: Journal, probing: Probing) -> str:
+    """The command that goes on with a run once what ended it is mended."""
+    from fleetsieve.journal import SERVE
+
+    command = f"fleetsieve run {shlex.quote(str(journal.folder))} --resume"
+    if probing.config is None or probing.config == journal.folder / SERVE:
+        return command
+    return f"{command} --config {shlex.quote(str(probing.config))}"
 
 
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:

@@ -29,7 +29,9 @@ from fleetsieve.probes.beside import Load, disturbance
 from fleetsieve.probes.replicas import Replicas
 from fleetsieve.serving.failures import Failure
 from fleetsieve.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, compare, deltas
+from fleetsieve.serving.register import servers
 from fleetsieve.serving.replica import Replica
+from fleetsieve.serving.starts import Starts
 
 LOAD = "load"
 GENERATOR_START_S = 180.0
@@ -80,7 +82,10 @@ class Cancelled(FleetSieveError):
 
 
 class Live:
-    """A probe of live servers; `cells` are those that it can measure, `measured` the rows that the run has already."""
+    """A probe of live servers; `cells` are those that it can measure, `measured` the rows that the run has already.
+
+    `way_on` is the command that goes on when an error has ended the run, for messages.
+    """
 
     def __init__(
         self,
@@ -92,9 +97,11 @@ class Live:
         cells: Iterable[Cell],
         measured: Iterable[Measurement] = (),
         tell: Callable[[Phase], None] = lambda _: None,
+        way_on: str = "fleetsieve run RUN --resume",
     ) -> None:
         self._instance, self._replicas, self._sending, self._run, self._tell = instance, replicas, sending, run, tell
-        self._cells = tuple(cells)
+        self._cells, self._way_on = tuple(cells), way_on
+        self._starts = Starts(ever_ready=any(server.ready_s is not None for server in servers(run)))
         self._cancelled = threading.Event()
         self._silent_looks = 0
         self._loads: list[Load] = []
@@ -123,7 +130,8 @@ class Live:
         """The `look`-th look at a cell, from 0. Its requests are on disk when this returns.
 
         Raises:
-            UsageError: when the cell's load or server cannot be what the files say.
+            UsageError: when the cell's load or server cannot be what the files say, or a server refuses its configuration.
+            EngineMissing: when the command of a server cannot be run.
         """
         cell = self._instance.cell_by_key[key]
         row = Measurement(key, self._free_seed(key, look), started_at=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -135,8 +143,10 @@ class Live:
 
         replica = self._replicas.take(key.tp, starting)
         if isinstance(replica, Failure):
+            self._starts.refuse(key.tp, replica, self._way_on)
             row = _failed(row, replica)
         else:
+            self._starts.ready()
             try:
                 row = self._look(cell, replica, row)
             finally:
@@ -268,7 +278,7 @@ class Live:
             words = f": {sent.last_lines[-1].strip()[:200]}" if sent.last_lines else ""
             raise FleetSieveError(
                 f"the load generator failed twice in a row before it sent a request{words}",
-                f"its log is in {files}; mend it, then go on with --resume",
+                f"its log is in {files}; mend it, then go on with: {self._way_on}",
             )
 
     @contextmanager

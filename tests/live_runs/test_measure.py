@@ -31,7 +31,7 @@ def test_cells_by_hand(cli, live) -> None:
 
 
 def test_a_grid_that_was_interrupted_goes_on(cli, live) -> None:
-    made = live(per_tp={2: ["--no-such-flag"]})
+    made = live(per_tp={2: ["--exit-code", "1", "--log-text", "not enough GPUs"]})
     assert cli("measure", made.path, "--config", made.config, "--cell", "chat,1,r40").code == 0
     before = (made.path / "measurements.csv").read_bytes()
     said = cli("measure", made.path, "--config", made.config, "--grid")
@@ -91,8 +91,9 @@ def test_a_server_of_somebody_else_is_measured_and_left(cli, live, tmp_path, for
 def test_a_server_of_somebody_else_that_serves_another_model(cli, live, tmp_path, foreign) -> None:
     url, _ = foreign
     said = cli(*live().arguments(tmp_path / "run", "--endpoint", f"1={url}"))
-    assert said.code == 4
-    assert "names theirs, not live0" in rows(tmp_path / "run")[0]["source"]
+    assert (said.code, "names theirs, not live0" in said.err) == (2, True), said.err
+    assert "mend serve.toml or that server" in said.err
+    assert rows(tmp_path / "run") == []
 
 
 def test_a_dry_run_starts_nothing(cli, live, tmp_path) -> None:
