@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.allocation import Engine
-from fleetsieve.certificate import Certificate, certify, change, check, gap_document
+from fleetsieve.certificate import Certificate, certify, change, gap_document
 from fleetsieve.envelope import Envelope
 from fleetsieve.files import Folder, read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, LoggedStep
-from fleetsieve.journal import digests
 from fleetsieve.policies import Policy, policy_named
 from fleetsieve.probes import Replay
+from fleetsieve.rechecking import check_folder
 from fleetsieve.running import Step
 from fleetsieve.sieve import Sieve
 from fleetsieve.solving import Milp
@@ -103,11 +103,11 @@ def recheck(document: Mapping[str, Any], source: Source) -> list[str]:
     """Every way in which a certificate does not follow from the files of an instance, as `fleetsieve certify` finds them.
 
     Takes the certificate as a document (`certificate_document`, or the JSON of a stored one) and the instance. Where counting GPUs
-    is enough to place replicas it is proven anew by exact enumeration, without the solver that wrote it. Empty when it holds.
+    is enough to place replicas it is proven anew by exact enumeration, without the solver that wrote it. Empty when it holds; a
+    certificate that a newer rule set supersedes does not, and the reasons are given.
 
     >>> from fleetsieve.certificate import certificate_document
-    >>> from fleetsieve.journal import digests
-    >>> read = read_instance("paper-h100-31b")
+    >>>     >>> read = read_instance("paper-h100-31b")
     >>> document = certificate_document(solve(read), digests(read.path))
     >>> recheck(document, read)
     []
@@ -121,7 +121,8 @@ def recheck(document: Mapping[str, Any], source: Source) -> list[str]:
     read = _read(source)
     envelope = Envelope.of(read.instance, read.measurements)
     counted = Frontier.accepts(envelope.optimistic) and Frontier.accepts(envelope.conservative)
-    return check(document, envelope, Frontier() if counted else Milp(), digests(read.path))
+    found = check_folder(document, read, Frontier() if counted else Milp())
+    return [*found.errors, *found.superseded]
 
 
 def _read(source: Source) -> Folder:

@@ -32,6 +32,7 @@ from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.files import (
     HIDDEN_RECORDS,
     RECORDS,
+    header_columns,
     measurement_header,
     measurement_row,
     read_instance,
@@ -56,11 +57,6 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of the files of an instance folder that a certificate speaks of, by name; records/ has one for all its files."""
     return _digests(folder, (*STATED, MEASURED, RECORDS))
-
-
-def row_digest(row: Measurement) -> str:
-    """SHA-256 of a measured row as it is written."""
-    return hashlib.sha256(measurement_row(row).encode()).hexdigest()
 
 
 def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -237,6 +233,8 @@ class Journal:
             _lock(self._steps, folder)
             # Only under the lock: what looks torn may be a row that the holder is writing.
             self._whole = {name: _whole(folder / name) for name in (STEPS, MEASURED)}
+            self._columns = header_columns(self._whole[MEASURED])
+            self._row_digests = [_row_digest(text) for _, text in whole_rows(self._whole[MEASURED])]
             self._next_line = 1 + len(_LINE_BREAK.findall(self._whole[MEASURED].decode("utf-8")))
             logged = self._whole[STEPS].decode("utf-8").split("\n")[:-1]
             self.lines: list[Line] = [_line(text) for text in logged]
@@ -290,7 +288,7 @@ class Journal:
             )
         self._refuse_edited_files()
         for number, ((at, text), line) in enumerate(zip(rows, self.lines[1:], strict=False), start=1):
-            if line.get("row_sha256") not in (None, hashlib.sha256(text).hexdigest()):
+            if line.get("row_sha256") not in (None, _row_digest(text)):
                 raise self._edited(f"{self.folder / MEASURED}:{at}: the row of step {number}", "it was measured")
         try:
             for name in torn:
@@ -312,7 +310,8 @@ class Journal:
             table = read_measurements(self.folder / HIDDEN, instance)
         except (FleetSieveError, OSError):
             return None
-        return next((row for row in table if row_digest(row) == self.lines[-1].get("row_sha256")), None)
+        lost = self.lines[-1].get("row_sha256")
+        return next((row for row in table if _row_digest(measurement_row(row, self._columns).encode()) == lost), None)
 
     def _edited(self, what: str, since: str) -> UsageError:
         hint = f"put it back as it was, or start a new run from what is there: fleetsieve run {self.folder} --replay --out NEW"
@@ -333,17 +332,22 @@ class Journal:
         """
         self._refuse_edited_files()
         for number, (row, line) in enumerate(zip(measured, self.lines[1:], strict=False), start=1):
-            if line.get("row_sha256", row_digest(row)) != row_digest(row):
+            if line.get("row_sha256") not in (None, self.row_digest(number)):
                 what = f"{self.folder / MEASURED}:{row.line}: the row of step {number} ({row.key}, seed {row.seed})"
                 raise self._edited(what, "it was measured")
 
+    def row_digest(self, step: int) -> str:
+        """SHA-256 of the measured row of a step, from 1, by its bytes on the disk."""
+        return self._row_digests[step - 1]
+
     def add_row(self, row: Measurement) -> Measurement:
         """Store one measured row; it is on disk when this returns. Gives the row as it will be read back: with its line."""
+        text = measurement_row(row, self._columns)
         self._reveal_records(row)
-        text = measurement_row(row) + "\n"
         line = self._next_line
-        _append(self._rows, text)
-        self._next_line += len(_LINE_BREAK.findall(text))
+        _append(self._rows, text + "\n")
+        self._row_digests.append(_row_digest(text.encode()))
+        self._next_line += len(_LINE_BREAK.findall(text + "\n"))
         return replace(row, line=line)
 
     def _reveal_records(self, row: Measurement) -> None:
@@ -390,6 +394,10 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
         FleetSieveError: when the file cannot be written.
     """
     write_result(path, json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+
+
+def _row_digest(row: bytes) -> str:
+    return hashlib.sha256(row).hexdigest()
 
 
 def _open(path: Path) -> TextIO:

@@ -30,6 +30,9 @@ class RuleSet:
 RULE_SETS: Mapping[int, RuleSet] = MappingProxyType(
     {1: RuleSet(1, refuses=False, least_success=0.0), 2: RuleSet(2, refuses=True, least_success=0.99)}
 )
+FIRST = 1
+"""The set of whatever names none: of version 0.1.0."""
+
 CURRENT = 2
 """The set by which everything new is derived."""
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Measurement, Status
-from fleetsieve.journal import Journal, Line, digests, row_digest
+from fleetsieve.journal import Journal, Line, digests
 from fleetsieve.probes import Probe, SideBySide
 from fleetsieve.sieve import Experiment, Sieve
 
@@ -52,7 +52,7 @@ def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> t
                 row.key, asked.look, "measured before the run was interrupted", asked.expected_cost_gpu_s, {}
             )
         steps.append(_step(len(journal.lines), asked, row, sieve))
-        journal.add_step(step_line(steps[-1]))
+        journal.add_step(step_line(steps[-1], journal.row_digest(steps[-1].number)))
         sieve = steps[-1].sieve
     return sieve, tuple(steps)
 
@@ -110,7 +110,7 @@ def _stored(experiment: Experiment, row: Measurement, sieve: Sieve, journal: Jou
         raise FleetSieveError(f"the probe gave {row.key} seed {row.seed} again, which was measured before")
     row = journal.add_row(row)
     step = _step(len(journal.lines), experiment, row, sieve)
-    journal.add_step(step_line(step))
+    journal.add_step(step_line(step, journal.row_digest(step.number)))
     return step
 
 
@@ -130,8 +130,11 @@ def stopped_document(sieve: Sieve) -> dict[str, float] | None:
     return asdict(sieve.stopped) if sieve.stopped is not None else None
 
 
-def step_line(step: Step) -> Line:
-    """The log's line of a step: the question, why it, the scores, both allocations, the gap and the state."""
+def step_line(step: Step, row_sha256: str) -> Line:
+    """The log's line of a step: the question, why it, the scores, both allocations, the gap and the state.
+
+    `row_sha256` is the digest of its row.
+    """
     c = step.sieve.certificate
     return {
         "step": step.number,
@@ -141,7 +144,7 @@ def step_line(step: Step) -> Line:
         "scores": [{**key_document(key), "score_per_gpu_s": score} for key, score in step.experiment.scores.items()],
         "status": str(step.row.status),
         "seed": step.row.seed,
-        "row_sha256": row_digest(step.row),
+        "row_sha256": row_sha256,
         "changed": step.changed,
         "spent_gpu_s": step.sieve.spent_gpu_s,
         "verdict": str(c.verdict),

@@ -40,6 +40,7 @@ STORY = """
     journal                 a run on disk
     running                 a run from its first question to its certificate
     account history         what a cell can still change; what a run did
+    rechecking              whether a stored certificate still follows from its folder
     interactive tables      what a notebook asks, in one call each; the answers as tables
     studies                 what is worth what, where the truth is known
     simulator               grids without a GPU

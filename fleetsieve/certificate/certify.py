@@ -108,7 +108,7 @@ def certify(
         unservable=envelope.unservable,
         open_classes=unclear,
         blocking=blocking,
-        settling=_settling(envelope, optimistic, unclear) if blocking else (),
+        settling=settling_cells(envelope, optimistic, unclear) if blocking else (),
         reason=reason,
     )
 
@@ -153,7 +153,7 @@ def _blocking(plan: Allocation, gap: Gap, unclear: tuple[str, ...], epsilon: flo
     return "goodput" if gap.goodput > epsilon else ""
 
 
-def _settling(envelope: Envelope, optimistic: Allocation | None, unclear: tuple[str, ...]) -> tuple[CellKey, ...]:
+def settling_cells(envelope: Envelope, optimistic: Allocation | None, unclear: tuple[str, ...]) -> tuple[CellKey, ...]:
     """Cells that could settle an undecided verdict: those that the optimistic plan hopes for, and those of open classes."""
     waiting = candidates(envelope)
     hoped = set(optimistic.replica_counts) if optimistic is not None else set()

@@ -1,146 +1,193 @@
 """A stored certificate checked again from the files alone.
 
-The plan is evaluated from its replica counts, without any solver; the bounds are derived anew from the measured rows; the upper
-values are proven anew by the engine given (the frontier needs no solver and is independent of HiGHS). What differs is told.
+The plan is evaluated from its replica counts, without any solver; the bounds are derived anew from the measured rows, under the
+rule set that the certificate names; the upper values are proven anew by the engine given (the frontier needs no solver and is
+independent of HiGHS). All that the certificate says is compared, words included: only the cells that an undecided one hopes for
+depend on the engine, and they must follow from the optimistic plan that it states.
+
+Its version comes first: a newer one is refused in so many words, and of an older one the figures are compared, and the words are
+not, for those of today may differ. Where a newer rule set gives another answer the certificate is superseded.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetsieve_models.problem import FleetProblem
 
-from fleetsieve.allocation import Engine, evaluate
-from fleetsieve.certificate.certify import Certificate, Verdict, certify
-from fleetsieve.certificate.document import certificate_document, key_of, plan_document
-from fleetsieve.certificate.sentence import floors_as_demand
+from fleetsieve.allocation import Allocation, Engine, evaluate
+from fleetsieve.certificate.certify import Certificate, certify, settling_cells
+from fleetsieve.certificate.comparing import differences
+from fleetsieve.certificate.document import SCHEMA, certificate_document, key_of, plan_document, versions
+from fleetsieve.certificate.sentence import listed, rows_apart
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import FleetSieveError
+from fleetsieve.instance import Instance, Measurement
+from fleetsieve.rule_sets import CURRENT, FIRST, RULE_SETS
 
-AGREE = 1e-6
-"""Two derivations of one value by different engines agree when they differ by less than this (relative to max(1, |value|))."""
+APART = frozenset({"schema_version", "rule_set", "verdict", "conservative", "optimistic", "eta", "epsilon", "files"})
+"""Compared on their own."""
 
-PRINTED = 1e-3
-"""Printed figures agree when they differ by no more than this: a rounded one may fall to either side."""
+INFORMATIONAL = frozenset({"engine", "versions"})
+"""What wrote the certificate: no statement about the fleet."""
 
-STATED = ("instance", "unservable", "open_classes", "closed", "blocking", "confidence", "rows", "lower", "upper", "gap")
-"""What must stand in a certificate as it is derived anew. Names of assumptions and the words are compared apart."""
-
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+GUESSED = frozenset({"to_close_gpu_s", "price_requests"})
+"""What a policy expected when a run was stopped: another version's policy may expect something else."""
 
 
-def check(document: Mapping[str, Any], envelope: Envelope, engine: Engine, digests: Mapping[str, str]) -> list[str]:
-    """Every way in which the certificate does not follow from the files; empty when it holds.
+@dataclass(frozen=True)
+class Checked:
+    """What a check found: errors, why a newer rule set supersedes the certificate, and what was not compared."""
 
-    `envelope` is that of the files as they are now, `digests` their SHA-256.
+    errors: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the certificate follows from the files, under the rules of today too."""
+        return not self.errors and not self.superseded
+
+
+def check(
+    document: Mapping[str, Any],
+    instance: Instance,
+    rows: Iterable[Measurement],
+    engine: Engine,
+    digests: Mapping[str, str],
+    *,
+    words: Callable[[Certificate], str] = lambda _: "",
+    stopped: Mapping[str, float] | None = None,
+) -> Checked:
+    """Whether the certificate follows from the files as they are now: `instance`, its measured `rows`, their SHA-256 `digests`.
+
+    `words` gives what an explanation says after the verdict's sentence, `stopped` the figures of a stop rule that ended the run.
     """
+    if refused := _refused(document):
+        return Checked((refused,))
     try:
-        return _check(document, envelope, engine, digests)
+        return _check(document, instance, tuple(rows), engine, digests, words, stopped)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
-        return [f"it is not a certificate of this version: {type(fault).__name__} at {fault}"]
+        return Checked((f"it is not a certificate: {type(fault).__name__} at {fault}",))
 
 
-def _check(document: Mapping[str, Any], envelope: Envelope, engine: Engine, digests: Mapping[str, str]) -> list[str]:
-    stated = dict(document["files"])
-    faults = [
-        f"{name} has changed since the certificate was written" for name, d in digests.items() if stated.get(name) != d
-    ]
-    faults += [f"{name}, which the certificate speaks of, is not there" for name in stated if name not in digests]
+def _refused(document: Mapping[str, Any]) -> str:
+    """Why a document cannot be checked at all: it is of another version than those that are known."""
+    schema, number = document.get("schema_version", FIRST), document.get("rule_set", FIRST)
+    for name, value, known in (("schema_version", schema, SCHEMA), ("rule_set", number, max(RULE_SETS))):
+        if not isinstance(value, int) or isinstance(value, bool) or value < FIRST:
+            return f"its {name} is {value!r}, which is no version"
+        if value > known:
+            return f"its {name} is {value}, and this version of FleetSieve knows {known}: a newer one wrote it, and must check it"
+    return ""
+
+
+def _check(
+    document: Mapping[str, Any],
+    instance: Instance,
+    rows: tuple[Measurement, ...],
+    engine: Engine,
+    digests: Mapping[str, str],
+    words: Callable[[Certificate], str],
+    stopped: Mapping[str, float] | None,
+) -> Checked:
+    errors = _file_errors(document, digests)
     eta, epsilon = float(document["eta"]), float(document["epsilon"])
     if not (0.0 <= eta < 1.0 and 0.0 < epsilon < 1.0):
-        return [*faults, f"its eta {eta:g} or epsilon {epsilon:g} is no fraction that certifies anything"]
-    faults += _plan_faults("plan", document["conservative"], envelope, envelope.conservative)
-    if document["optimistic"] is not None:
-        faults += _plan_faults("optimistic plan", document["optimistic"], envelope, envelope.optimistic)
+        return Checked((*errors, f"its eta {eta:g} or epsilon {epsilon:g} is no fraction that certifies anything"))
+    number = document.get("rule_set", FIRST)
+    older = str(document["versions"].get("fleetsieve")) != versions()["fleetsieve"]
+    if not older and (document.get("schema_version"), "rule_set" in document) != (SCHEMA, True):
+        errors.append(f"a certificate of this version has schema_version {SCHEMA} and names its rule_set")
+    envelope = Envelope.of(under(instance, number), rows)
     renewed = certify(envelope, engine, eta=eta, epsilon=epsilon)
     if str(renewed.verdict) != document["verdict"]:
-        faults.append(f"the verdict is {renewed.verdict}, the certificate says {document['verdict']}")
-    derived = certificate_document(renewed)
-    faults += [fault for name in STATED for fault in _differences(name, document[name], derived[name])]
-    return faults + _word_faults(document, derived, renewed)
+        errors.append(f"the verdict is {renewed.verdict}, the certificate says {document['verdict']}")
+    found, _ = _plan("plan", document["conservative"], envelope, envelope.conservative, older)
+    errors += found
+    if (document["optimistic"] is None) != (renewed.optimistic is None):
+        errors.append(
+            f"its optimistic plan is {'missing' if renewed.optimistic else 'one that the solver did not find'}"
+        )
+    elif document["optimistic"] is not None:
+        found, hoped = _plan("optimistic plan", document["optimistic"], envelope, envelope.optimistic, older)
+        errors += found
+        if hoped is not None:
+            cells = settling_cells(envelope, hoped, renewed.open_classes) if renewed.blocking else ()
+            renewed = replace(renewed, optimistic=hoped, settling=cells)
+    derived = certificate_document(renewed, {}, "" if older else words(renewed), stopped)
+    if older:
+        derived["stopped"] = {k: v for k, v in stopped.items() if k not in GUESSED} if stopped is not None else None
+    for name, value in derived.items():
+        if name not in APART and name not in INFORMATIONAL:
+            errors += differences(name, document[name], value, older=older)
+    if not str(document["explanation"]).startswith(f"{document['verdict']}:"):
+        errors.append("its explanation does not begin with its verdict")
+    superseded = _superseded(renewed, instance, rows, engine, number) if not errors else ()
+    return Checked(tuple(dict.fromkeys(errors)), superseded, _notes(document, derived, older))
 
 
-def _word_faults(document: Mapping[str, Any], derived: Mapping[str, Any], renewed: Certificate) -> list[str]:
-    """What the certificate says in words: the assumptions it rests on, those that were dropped, and the verdict's sentence."""
-    faults = []
-    statements = [f"{a['name']}: {a['statement']}" for a in document["assumptions"]]
-    rests = list(derived["rests_on"])
-    for told in (statements, list(document["rests_on"])):
-        faults += [f"it does not rest on what it says: {line}" for line in told if line not in rests]
-    faults += [f"it rests on this, which it does not say: {line}" for line in rests if line not in document["rests_on"]]
-    faults += [f"it does not name {a['name']}" for a in derived["assumptions"] if a not in document["assumptions"]]
-    ours, theirs = ([(d["assumption"], d["arm"], d["quantity"]) for d in doc["dropped"]] for doc in (derived, document))
-    if ours != theirs:
-        faults.append(f"the dropped assumptions are {ours}, the certificate says {theirs}")
-    # The cells that an undecided verdict names may differ between engines; an infeasible one goes on with its reason.
-    sentence = f"{renewed.verdict}:" if renewed.verdict is Verdict.UNDECIDED else str(derived["explanation"])
-    # A certificate stored before floors above the demand were spoken of lacks these words alone.
-    older = sentence.replace(floors_as_demand(renewed.envelope), "")
-    if not any(_begins_with(str(document["explanation"]), said) for said in (sentence, older)):
-        faults.append(f"its explanation is not what follows from the files: {sentence}")
-    return faults
+def under(instance: Instance, number: int) -> Instance:
+    """The instance with the rule set `number`."""
+    return replace(instance, certificate=replace(instance.certificate, rule_set=number))
 
 
-def _begins_with(text: str, sentence: str) -> bool:
-    """Whether `text` begins with `sentence`, figures apart that were rounded to either side."""
-    words = _NUMBER.sub("#", sentence)
-    if not _NUMBER.sub("#", text).startswith(words):
-        return False
-    pairs = zip(_NUMBER.findall(sentence), _NUMBER.findall(text), strict=False)
-    return all(abs(float(one) - float(other)) <= 1.5 * PRINTED for one, other in pairs)
+def _file_errors(document: Mapping[str, Any], digests: Mapping[str, str]) -> list[str]:
+    stated = dict(document["files"])
+    changed = [name for name, digest in digests.items() if stated.get(name) != digest]
+    return [f"{name} has changed since the certificate was written" for name in changed] + [
+        f"{name}, which the certificate speaks of, is not there" for name in stated if name not in digests
+    ]
 
 
-def _plan_faults(what: str, plan: Mapping[str, Any], envelope: Envelope, problem: FleetProblem) -> list[str]:
-    """Faults of a stated plan: cells that cannot be chosen, broken constraints, and figures that do not follow from its counts."""
+def _plan(
+    what: str, plan: Mapping[str, Any], envelope: Envelope, problem: FleetProblem, older: bool
+) -> tuple[list[str], Allocation | None]:
+    """Errors of a stated plan (cells that cannot be chosen, broken constraints, figures that do not follow), and the plan."""
     replicas: dict[Hashable, int] = {}
-    faults = []
+    errors = []
     for entry in plan["classes"]:
         if entry["replicas"]:
             key = key_of(entry)
             replicas[key] = int(entry["replicas"])
             if key not in envelope.instance.cell_by_key:
-                return [f"the {what} uses {key}, which is no cell of the instance"]
+                return [f"the {what} uses {key}, which is no cell of the instance"], None
             if problem is envelope.conservative and not envelope[key].committable:
-                faults.append(f"the {what} commits {key}, whose measured bounds do not meet its SLO")
-    if faults:
-        return faults
+                errors.append(f"the {what} commits {key}, whose measured bounds do not meet its SLO")
+    if errors:
+        return errors, None
     try:
         got = evaluate(problem, replicas)
     except FleetSieveError as fault:
-        return [f"the {what}: {fault.message}"]
-    return _differences(f"the {what}'s", plan, plan_document(got, envelope))
+        return [f"the {what}: {fault.message}"], None
+    return differences(f"the {what}'s", plan, plan_document(got, envelope), older=older), got
 
 
-def _differences(place: str, stated: Any, derived: Any) -> list[str]:
-    """Where a stated document differs from the derived one; figures agree within `AGREE`, and more keys are no fault."""
-    if isinstance(derived, Mapping) and isinstance(stated, Mapping):
-        return [f for key, value in derived.items() for f in _differences(f"{place} {key}", stated[key], value)]
-    if _listed(derived) and _listed(stated) and len(derived) == len(stated):
-        pairs = zip(stated, derived, strict=True)
-        return [
-            f for number, (one, other) in enumerate(pairs, 1) for f in _differences(f"{place} {number}", one, other)
-        ]
-    if _listed(derived) and _listed(stated):
-        return [f"{place} has {len(derived)} entries, the certificate has {len(stated)}"]
-    if stated == derived or (_number(stated) and _number(derived) and _agree(stated, derived)):
-        return []
-    return [f"{place} is {_shown(derived)}, the certificate says {_shown(stated)}"]
+def _superseded(
+    renewed: Certificate, instance: Instance, rows: tuple[Measurement, ...], engine: Engine, number: int
+) -> tuple[str, ...]:
+    """Why the rules of today give another answer; empty where they give the same one."""
+    if number == CURRENT:
+        return ()
+    now = certify(Envelope.of(under(instance, CURRENT), rows), engine, eta=renewed.eta, epsilon=renewed.epsilon)
+    before, after = certificate_document(renewed), certificate_document(now)
+    answer = ("verdict", "conservative", "gap", "lower", "upper", "unservable", "open_classes")
+    if not any(differences(name, before[name], after[name]) for name in answer):
+        return ()
+    why = rows_apart(now.envelope)
+    told = f"by rule set {CURRENT} the verdict is {now.verdict}" + (
+        "" if str(now.verdict) != before["verdict"] else " still"
+    )
+    return (told, *why)
 
 
-def _listed(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.9g}" if isinstance(value, float) else str(value) or "nothing"
-
-
-def _agree(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=AGREE, abs_tol=AGREE)
+def _notes(document: Mapping[str, Any], derived: Mapping[str, Any], older: bool) -> tuple[str, ...]:
+    notes = []
+    if older:
+        version = document["versions"].get("fleetsieve", "unknown")
+        notes.append(f"version {version} wrote it: its figures were compared, its words were not")
+    if unknown := sorted(set(document) - set(derived) - APART):
+        notes.append(f"not compared, for this version does not know them: {listed(unknown, 5)}")
+    return tuple(notes)

@@ -17,6 +17,9 @@ from fleetsieve.interval import Interval
 
 Document = dict[str, Any]
 
+SCHEMA = 2
+"""The version of a certificate's keys. 1: version 0.1.0. 2: it names its rule set, and its words can be derived again."""
+
 
 def certificate_document(
     certificate: Certificate,
@@ -32,7 +35,8 @@ def certificate_document(
     c = certificate
     sentence = verdict_sentence(c)
     return {
-        "schema_version": 1,
+        "schema_version": SCHEMA,
+        "rule_set": c.envelope.instance.certificate.rule_set,
         "instance": c.envelope.instance.name,
         "verdict": str(c.verdict),
         "epsilon": c.epsilon,

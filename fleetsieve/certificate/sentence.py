@@ -62,10 +62,18 @@ def _unservable(c: Certificate) -> list[str]:
     cells = c.envelope.instance.cells
     vetoed = [name for name in c.unservable if all(cell.excluded for cell in cells if cell.key.class_name == name)]
     wide = [name for name in c.unservable if c.envelope.classes[name].too_wide]
-    others = [name for name in c.unservable if name not in vetoed and name not in wide]
+    stopped = [name for name in c.unservable if name not in (*vetoed, *wide) and _runs_nowhere(c.envelope, name)]
+    others = [name for name in c.unservable if name not in (*vetoed, *wide, *stopped)]
     words = [f"every cell of {listed(vetoed)} is excluded;"] if vetoed else []
     words += [f"no cell of {listed(wide)} that may keep the SLO fits the fleet's nodes and GPUs;"] if wide else []
+    words += [f"no server for {listed(stopped)} can run on this fleet;"] if stopped else []
     return words + ([f"{listed(others)} cannot be served by any cell within the SLO;"] if others else [])
+
+
+def _runs_nowhere(envelope: Envelope, name: str) -> bool:
+    """Whether failures alone close every cell of a class that is not excluded: no SLO has a part in it."""
+    own = envelope.classes[name]
+    return all(key in own.closed for key, b in own.bounds.items() if not b.cell.excluded)
 
 
 def _demand_met(c: Certificate) -> str:
@@ -148,6 +156,7 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
         for key, why in own.closed.items():
             closed.setdefault(why, []).append(key)
     told += [f"closed for good, {why}: {listed([str(key) for key in closed[why]], 5)}" for why in sorted(closed)]
+    told += rows_apart(envelope)
     known = measured_cells(envelope)
     kinds = {"records": "bounded from their requests, counted as independent",
              "point values": "taken as exact", "stated bounds": "taken at their own bounds",
@@ -158,6 +167,25 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
         count = counts.get(kind, 0)
         told += [f"{kind}: {count} of {len(known)} measured cells are {how}"] if count else []
     return (*told, *_spread(envelope), *_missing(known), *PLAN_RESTS_ON)
+
+
+def rows_apart(envelope: Envelope) -> tuple[str, ...]:
+    """One statement for each reason for which measurements do not count, or bound no other cell, with the cells concerned."""
+    apart: dict[str, list[str]] = {}
+    for own in envelope.classes.values():
+        for key in sorted(own.view.known):
+            known = own.view.known[key]
+            for row in known.rows:
+                if row.refused:
+                    apart.setdefault(f"not counted, because {row.refused}", []).append(f"{key} seed {row.seed}")
+            least = own.view.rules.rule_set.least_success
+            if known.success is not None and known.success.hi < least:
+                why = f"no bound on other cells' capacity, because too many requests failed (success below {least:g})"
+                apart.setdefault(why, []).append(str(key))
+            if own.view.rules.rule_set.refuses and (lost := known.without_record):
+                why = f"{lost} requests without a record count as failed"
+                apart.setdefault(why, []).append(str(key))
+    return tuple(f"{why}: {listed(names, 5)}" for why, names in apart.items())
 
 
 def measured_cells(envelope: Envelope) -> list[KnownCell]:
@@ -251,6 +279,8 @@ def _gap_part(part: float) -> str:
 def _shown(after: Certificate, key: CellKey) -> str:
     b, own = after.envelope[key], after.envelope.classes[key.class_name]
     known = own.view.known.get(key)
+    if known is not None and known.rows[-1].refused:
+        return f"does not count: {known.rows[-1].refused}"
     if known is None or known.failed:
         return f"ended in {known.rows[-1].status if known is not None else 'nothing'}"
     lacking = lacks(known, own.view.workload.slo)

@@ -26,9 +26,10 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
 
     The plan is evaluated without a solver, the bounds are derived anew from the measured rows, and what no plan can beat is proven
     anew: by exact enumeration where the fleet allows it, so independently of the solver that wrote the certificate. Exits with 1
-    when the certificate does not hold. A folder without a certificate gets a fresh one, which is shown and not stored.
+    when the certificate does not hold, and when newer rules supersede it. A folder without a certificate gets a fresh one, which
+    is shown and not stored.
     """
-    from fleetsieve.certificate import certificate_document, certify, check
+    from fleetsieve.certificate import certificate_document, certify
     from fleetsieve.envelope import Envelope
     from fleetsieve.explanation import why_infeasible
     from fleetsieve.files import read_instance
@@ -37,6 +38,7 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     from fleetsieve.presentation.plans import show_certificate, spent_text
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+    from fleetsieve.rechecking import check_folder
     from fleetsieve.solving import Milp
 
     read = read_instance(folder)
@@ -60,20 +62,24 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     document = _read(stored)
     engine = Frontier() if Frontier.accepts(envelope.optimistic) and Frontier.accepts(envelope.conservative) else Milp()
     with working("checking"):
-        faults = check(document, envelope, engine, digests(read.path))
-    verdict = document.get("verdict")
+        found = check_folder(document, read, engine)
     if as_json:
-        emit({**document, "holds": not faults, "faults": faults, "checked_with": engine.name})
-    elif faults:
-        say(results(), f"the certificate {stored} does not hold:", "bold red")
-        for fault in faults:
-            say(results(), f"  - {fault}")
+        answer = {"holds": found.holds, "faults": found.errors, "superseded": found.superseded, "notes": found.notes}
+        emit({**document, **answer, "checked_with": engine.name})
     else:
-        say(results(), f"the certificate {stored} holds (checked with the {engine.name} engine)", "bold green")
-        say(results(), str(document["explanation"]))
-    if faults:
+        for head, lines in (("does not hold", found.errors), ("is superseded", found.superseded)):
+            if lines:
+                say(results(), f"the certificate {stored} {head}:", "bold red")
+                for line in lines:
+                    say(results(), f"  - {line}")
+        if found.holds:
+            say(results(), f"the certificate {stored} holds (checked with the {engine.name} engine)", "bold green")
+            say(results(), str(document["explanation"]))
+        for note in found.notes:
+            say(results(), f"note: {note}")
+    if not found.holds:
         return 1
-    return VERDICT_CODES[str(verdict)] if by_verdict else 0
+    return VERDICT_CODES[str(document["verdict"])] if by_verdict else 0
 
 
 def _read(path: Path) -> dict[str, Any]:

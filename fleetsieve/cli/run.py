@@ -154,11 +154,12 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
             raise UsageError(f"{table} has no rows to replay", "measure it, simulate it, or run live with --probe vllm")
     if prior is not None:
         tell_suspicions(read_predictions(prior, read.instance).suspicions)
+    from fleetsieve.rule_sets import CURRENT
     from fleetsieve.solving import ready
 
     ready()
     start: dict[str, Any] = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, **probing.stated,
-             "policy": wanted.policy, "seed": wanted.seed}  # fmt: skip
+             "policy": wanted.policy, "seed": wanted.seed, "rule_set": CURRENT}  # fmt: skip
     if wanted.horizon_h is not None:
         start[HORIZON] = wanted.horizon_h
     journal.create(source, out, start, hidden=table, prior=prior, serve=probing.config)

@@ -88,7 +88,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
             "yellow",
         )
     journal.mend()
-    read = read_instance(journal.folder)
+    read = _under_its_rules(read_instance(journal.folder), journal)
     _keep_config(journal, probing, read)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(probing)
@@ -121,6 +121,26 @@ def _way_on(journal: Journal, probing: Probing) -> str:
     if probing.config is None or probing.config == journal.folder / SERVE:
         return command
     return f"{command} --config {shlex.quote(str(probing.config))}"
+
+
+def _under_its_rules(read: Folder, journal: Journal) -> Folder:
+    """The run's folder under the rule set that it began with (see `rule_sets`).
+
+    Raises:
+        UsageError: when this version does not know that set.
+    """
+    from fleetsieve.certificate import under
+    from fleetsieve.presentation.terminal import messages, say
+    from fleetsieve.rule_sets import CURRENT, FIRST, rule_set
+
+    number = journal.start.get("rule_set", FIRST)
+    if not isinstance(number, int):
+        raise UsageError(f"the first line of the log is damaged: rule_set {number!r}")
+    rule_set(number)
+    if number != CURRENT:
+        told = f"note: this run keeps rule set {number}; `fleetsieve certify` says what set {CURRENT} makes of its certificate"
+        say(messages(), told)
+    return replace(read, instance=under(read.instance, number))
 
 
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:

@@ -2,7 +2,7 @@
 
 from fleetsieve.files.appending import append_measurement
 from fleetsieve.files.bundled import bundled_names, resolve
-from fleetsieve.files.csv_writing import measurement_header, measurement_row
+from fleetsieve.files.csv_writing import header_columns, measurement_header, measurement_row
 from fleetsieve.files.folder import Folder, read_instance, read_measurements
 from fleetsieve.files.predictions import PriorFile, read_predictions
 from fleetsieve.files.records import (
@@ -25,6 +25,7 @@ __all__ = [
     "RequestRow",
     "append_measurement",
     "bundled_names",
+    "header_columns",
     "measurement_header",
     "measurement_row",
     "read_instance",

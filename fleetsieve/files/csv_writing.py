@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fleetsieve.errors import UsageError
 from fleetsieve.files.schema import BOUNDED, CELLS, CLASSES, MEASUREMENTS, bound_names
@@ -14,14 +14,14 @@ def measurement_header() -> str:
     return _header(MEASUREMENTS_WRITTEN)
 
 
-def measurement_row(measurement: Measurement) -> str:
-    """One row of measurements.csv, without its line end: append it below `measurement_header()`.
+def measurement_row(measurement: Measurement, columns: Sequence[str] | None = None) -> str:
+    """One row of measurements.csv, without its line end: append it below `measurement_header()`, or below a header of `columns`.
 
     Seconds, requests/s, fractions and GPU-seconds are written to the last digit, so that the row reads back to an equal
     measurement; absent values are empty fields. A row spans several lines when a text in it does.
 
     Raises:
-        UsageError: when a text cannot be written in UTF-8 or holds a NUL.
+        UsageError: when a text cannot be written in UTF-8 or holds a NUL, or `columns` have no place for a value.
     """
     values: dict[str, object] = {
         "class": measurement.key.class_name,
@@ -42,7 +42,20 @@ def measurement_row(measurement: Measurement) -> str:
         reading = getattr(measurement, name)
         low, high = bound_names(name)
         values |= {name: reading.value, low: reading.lo, high: reading.hi}
-    return _row(values[name] for name in MEASUREMENTS_WRITTEN)
+    if columns is None:
+        columns = MEASUREMENTS_WRITTEN
+    elif lacking := [name for name, value in values.items() if name not in columns and value not in (None, "")]:
+        raise UsageError(
+            f"the table has no column {lacking[0]}, and the measurement of {measurement.key} has a value for it",
+            "the table is of an older version: start a new run from it, with another --out",
+        )
+    return _row(values.get(name) for name in columns)
+
+
+def header_columns(table: bytes) -> tuple[str, ...]:
+    """The columns of a measurements.csv in their order; none where its header is not one that a version has written."""
+    names = table.split(b"\n", 1)[0].decode("utf-8", "replace").split(",")
+    return tuple(names) if set(names) <= set(MEASUREMENTS_WRITTEN) else ()
 
 
 def measurements_text(measurements: Iterable[Measurement]) -> str:

@@ -29,7 +29,8 @@ def instance_text(instance: Instance) -> str:
     lines += _section(
         "facts", asdict(instance.facts) | {"speculative_decoding": instance.facts.speculative_decoding or None}
     )
-    lines += _section("certificate", asdict(instance.certificate))
+    # A rule set belongs to a stored run or certificate, never to an instance.
+    lines += _section("certificate", asdict(instance.certificate) | {"rule_set": None})
     lines += _section("measure", asdict(instance.measure))
     lines += _section("assumptions", {name: instance.assumptions[name] for name in sorted(instance.assumptions)})
     lines += _section("noise", {name: instance.noise[name] for name in sorted(instance.noise)})

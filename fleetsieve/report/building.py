@@ -13,7 +13,7 @@ from typing import Any
 
 from fleetsieve.account import Account, account
 from fleetsieve.allocation import Engine
-from fleetsieve.certificate import Certificate, Gap, Verdict, certify, check
+from fleetsieve.certificate import Certificate, Gap, Verdict, certify
 from fleetsieve.certificate.document import versions
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolverMissing
@@ -25,6 +25,7 @@ from fleetsieve.files import Folder
 from fleetsieve.frontier import Frontier
 from fleetsieve.history import History, read_history, state_of
 from fleetsieve.journal import PRIOR, SERVE, digests
+from fleetsieve.rechecking import check_folder
 from fleetsieve.report.banner import MEANINGS, caveats, facts, lead, stop_words
 from fleetsieve.report.failing import failed_line, failures, undecided_by_failures
 from fleetsieve.report.headroom import engine_for, room, to_serve_all, why_short, with_fewer
@@ -207,8 +208,8 @@ def _checked(told: Told) -> dict[str, Any] | None:
     stored = told.history.certificate if told.history is not None else None
     if stored is None:
         return None
-    faults = check(stored, told.certificate.envelope, told.engine, digests(told.read.path))
-    return {"faults": faults, "engine": told.engine.name}
+    found = check_folder(stored, told.read, told.engine)
+    return {"faults": [*found.errors, *found.superseded], "engine": told.engine.name}
 
 
 def _versions() -> Mapping[str, str]:

@@ -139,7 +139,7 @@ def _why_loop(in_flight: float, concurrency: float) -> str:
 
 
 def _why_rate(records: RequestRecords, offered_rps: float, allowed_late_s: float) -> str:
-    """Open loop, from requests: they were due, or without a schedule sent, at another rate; or sent late or more slowly than due."""
+    """Open loop, from requests: they were sent at another rate than the cell's, or late, or more slowly than they were due."""
     inside = records.sent_at_s >= 0.0
     due = records.scheduled_at_s
     known = np.zeros(len(inside), dtype=bool) if due is None else inside & np.isfinite(due)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleetsieve.instance import CellKey, Measurement, Status
@@ -47,6 +48,11 @@ class KnownCell:
         return sum(row.status in statuses for row in self.rows)
 
     @property
+    def without_record(self) -> int:
+        """How many requests its looks count that have no record."""
+        return without_record(row for row in self.rows if row.status is Status.OK)
+
+    @property
     def impossible(self) -> bool:
         """Whether the cell cannot run at all: a failed start (deterministic), or an OOM seen twice, with no success."""
         return not self.measured and (self.count(Status.FAILED_START) >= 1 or self.count(Status.OOM) >= 2)
@@ -60,3 +66,9 @@ class KnownCell:
     def out_of_memory(self) -> bool:
         """Whether memory is proven too small for this load, and so for every higher one in the arm."""
         return not self.measured and self.count(Status.OOM) >= 2
+
+
+def without_record(rows: Iterable[Measurement]) -> int:
+    """How many requests recorded looks count beyond those that have a record."""
+    pairs = ((row.requests, row.records) for row in rows)
+    return sum(max(0, (stated or 0) - records.sent) for stated, records in pairs if records is not None)

@@ -25,7 +25,7 @@ from fleetsieve.statistics.intervals import (
     requests_for_upper_p99,
     success_interval,
 )
-from fleetsieve.statistics.known import KnownCell
+from fleetsieve.statistics.known import KnownCell, without_record
 from fleetsieve.statistics.rules import Rules
 
 POISSON_SLACK = 0.05
@@ -81,6 +81,7 @@ def _recorded(
         low = max(capacity.lo, carried)
         capacity = Interval(low, max(capacity.hi, low))
     capacity = _widened(capacity, rules, THROUGHPUT, count)
+    sent = sum(r.sent for r in recorded) + (without_record(good) if rules.rule_set.refuses else 0)
     return KnownCell(
         key=cell.key,
         rows=looks,
@@ -88,17 +89,9 @@ def _recorded(
         ttft_p99_s=intervals["ttft"],
         e2e_p99_s=intervals["e2e"],
         tpot_p99_s=intervals["tpot"],
-        success=success_interval(sum(r.succeeded for r in recorded), sum(_sent(row, rules) for row in good), spent),
+        success=success_interval(sum(r.succeeded for r in recorded), sent, spent),
         missing_requests=missing,
     )
-
-
-def _sent(row: Measurement, rules: Rules) -> int:
-    """Requests of a recorded look: those with a record, and those that its row counts beyond them, which failed."""
-    if row.records is None:
-        return 0
-    stated = row.requests if row.requests is not None and rules.rule_set.refuses else 0
-    return max(row.records.sent, stated)
 
 
 def summarise_all(

@@ -52,7 +52,7 @@ def envelope(*rows: Measurement, slo: Slo | None = None) -> Envelope:
     [
         ((), False, True, True),
         ((Status.OK,), True, True, False),
-        ((Status.FAILED_START,), False, False, False),
+        ((Status.FAILED_START, Status.CRASHED), False, False, False),
         ((Status.OOM,), False, True, True),
         ((Status.OOM, Status.OOM), False, False, False),
         *[((flake,), False, True, True) for flake in FLAKES],

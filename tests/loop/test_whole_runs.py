@@ -35,7 +35,7 @@ def fleets(draw: st.DrawFn, assumptions: Mapping[str, Mapping[str, bool]]) -> Kn
             for n in (4, 8, 16)[: draw(st.integers(1, 3))]:
                 cell = Cell(CellKey(f"class{i}", tp, f"c{n}"), tp, LoadKind.CONCURRENCY, float(n))
                 cells.append(cell)
-                capacity[cell.key], usable[cell.key] = draw(rates(0, 500)), draw(st.booleans())
+                capacity[cell.key], usable[cell.key] = draw(rates(1, 500)), draw(st.booleans())
     rows = tuple(
         Measurement(key, throughput_rps=Reading(c), ttft_p99_s=Reading(0.5 if usable[key] else 2.0))
         for key, c in capacity.items()
