@@ -177,7 +177,16 @@ def sent_of(
         MappingProxyType(dict(failures.most_common())),
         exit.last_lines,
         _heard(schedule, answers),
+        doubts.of_window(len(late_s), len(late_s) - _after(schedule, answers, window)),
     )
+
+
+def _after(schedule: Schedule, answers: Answers, window: Window) -> int:
+    """How many requests of an open loop were due in the window and sent after it."""
+    if schedule.due_s is None:
+        return 0
+    due = schedule.due_s
+    return sum(0.0 <= due[i] < window.length_s and a.sent_unix_s >= window.end_unix_s for i, a in answers.items())
 
 
 def _heard(schedule: Schedule, answers: Answers) -> Heard:

@@ -67,7 +67,8 @@ class Sent:
 
     `send_error_p50_s` and `send_error_p99_s` say how late the window's requests were sent, against the one that was sent most
     on time (open loop); `in_flight` how many were in flight on average in the window (closed loop). `doubts` are the reasons
-    why the load was not sent as asked; with none it was. `failures` counts what was said of the window's requests that failed.
+    why the load was not sent as asked; with none it was. `unheld` says why the window lacks requests that were due in it, "" where
+    it does not. `failures` counts what was said of the window's requests that failed.
     """
 
     rows: tuple[RequestRow, ...]
@@ -84,6 +85,7 @@ class Sent:
     failures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     last_lines: tuple[str, ...] = ()
     heard: Heard = Heard()
+    unheld: str = ""
 
     @property
     def as_asked(self) -> bool:

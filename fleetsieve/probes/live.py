@@ -22,7 +22,6 @@ from fleetsieve.errors import FleetSieveError
 from fleetsieve.files import RECORDS, record_name, write_records
 from fleetsieve.instance import Cell, CellKey, Instance, LoadKind, Measurement, Status
 from fleetsieve.load.account import measured
-from fleetsieve.load.doubts import another_load
 from fleetsieve.load.protocol import Ending, Flow, LoadGenerator, Sent
 from fleetsieve.load.schedule import Schedule, Source, closed_loop, look_seed, open_loop
 from fleetsieve.probes.beside import Load, disturbance
@@ -32,6 +31,7 @@ from fleetsieve.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, com
 from fleetsieve.serving.register import servers
 from fleetsieve.serving.replica import Replica
 from fleetsieve.serving.starts import Starts
+from fleetsieve.statistics import why_not_counted
 
 LOAD = "load"
 GENERATOR_START_S = 180.0
@@ -42,6 +42,9 @@ ASK_EVERY_S = 5.0
 
 HOPELESS_AFTER = 50
 """Requests that may fail, with none that succeeds, before the rest is not sent."""
+
+SPOILED_TRIES = 2
+"""How often a measurement is made again of which the client did not hold the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,13 @@ class Sending:
     run_deadline_s: float | None = None
     fresh_warmup_s: float = 0.0
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """A look of which the client did not hold the load, and why: nothing of it counts."""
+
+    why: str
 
 
 class Cancelled(FleetSieveError):
@@ -148,7 +158,7 @@ class Live:
         else:
             self._starts.ready()
             try:
-                row = self._look(cell, replica, row)
+                row = self._held(cell, replica, row)
             finally:
                 self._replicas.give_back(replica)
         charged = self._replicas.charge(None if isinstance(replica, Failure) else replica)
@@ -213,7 +223,21 @@ class Live:
         """Where the load generator of a look works."""
         return self._run / LOAD / record_name(key, seed).removesuffix(".csv.gz")
 
-    def _look(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
+    def _held(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
+        """The first look of which the client held the load, each with prompts of its own; after SPOILED_TRIES the next as it is."""
+        spoiled: list[str] = []
+        while True:
+            made = self._look(cell, replica, row, may_be_again=len(spoiled) < SPOILED_TRIES)
+            if isinstance(made, Measurement):
+                break
+            spoiled.append(made.why)
+            row = replace(row, seed=self._free_seed(cell.key, row.seed + 1))
+        if not spoiled:
+            return made
+        times = "once" if len(spoiled) == 1 else f"{len(spoiled)} times"
+        return replace(made, source=f"{made.source}; made again {times}: {spoiled[-1]}")
+
+    def _look(self, cell: Cell, replica: Replica, row: Measurement, *, may_be_again: bool) -> Measurement | Spoiled:
         told = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
         schedule = self.schedule(cell, row.seed, fresh=replica not in self._warm)
         longest_s = schedule.warmup_s + max(schedule.window_s, schedule.max_window_s or 0.0)
@@ -243,9 +267,13 @@ class Live:
         counted = deltas(before, replica.scrape())
         failure = replica.failure()
         self._refuse_broken(sent, failure, files)
+        row = measured(row, sent)
+        refused, by_client = self._refused(cell, row, sent) if failure is None else ("", False)
+        if by_client and may_be_again:
+            self._tell(Phase(cell.key, "done", sent.wall_s, notes=(f"made again, with other prompts: {refused}",)))
+            return Spoiled(refused)
         if any(request.sent_at_s < sent.window_s for request in sent.rows):
             write_records(self._run, cell.key, row.seed, sent.rows)
-        row = measured(row, sent)
         told += [*sent.doubts, *_disagreements(sent, counted)]
         if beside := disturbance(sent, load, self._loads):
             told.append(beside)
@@ -256,8 +284,8 @@ class Live:
         elif counted.prefix_hit_share is not None and counted.prefix_hit_share > HIT_SHARE:
             why = "not valid: prompts came from the prefix cache (another --seed gives others)"
             row = replace(row, status=Status.REJECTED, source=f"{how}; {why}")
-        elif row.status is Status.OK and (why := another_load(schedule.concurrency, sent.in_flight)):
-            row = replace(row, status=Status.REJECTED, source=f"{how}; not valid: {why}")
+        elif refused:
+            row = replace(row, status=Status.REJECTED, source=f"{how}; not valid: {refused}")
         else:
             reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sent.failures.items())[:3])
             row = replace(row, source="; ".join(filter(None, [how, reasons and f"failed requests: {reasons}"])))
@@ -269,6 +297,19 @@ class Live:
             shutil.rmtree(files, ignore_errors=True)  # what remains of value is in records/
         self._tell(Phase(cell.key, "done", sent.wall_s, notes=tuple(told)))
         return row
+
+    def _refused(self, cell: Cell, row: Measurement, sent: Sent) -> tuple[str, bool]:
+        """Why a measurement does not count, "" when it does; and whether that is the client's doing: another try may be better.
+
+        Answers of another length are the server's doing; so are places of a closed loop that stay empty because requests fail.
+        """
+        workload = self._instance.class_by_name[cell.key.class_name]
+        why = sent.unheld if row.status is Status.OK else ""
+        why = why or why_not_counted(cell, row, workload)
+        if not why or row.records is None or (cell.load_kind is LoadKind.CONCURRENCY and sent.failures):
+            return why, False
+        any_length = replace(row, records=replace(row.records, output_tokens=None))
+        return why, bool(sent.unheld or why_not_counted(cell, any_length, workload))
 
     def _refuse_broken(self, sent: Sent, failure: Failure | None, files: Path) -> None:
         """End the run when the load generator fails again without a request: no cell can be measured with it."""

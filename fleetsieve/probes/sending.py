@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fleetsieve.cost import expected_window_s
@@ -18,6 +18,7 @@ from fleetsieve.serving.command import refuse_impossible
 from fleetsieve.serving.config import ServeConfig
 from fleetsieve.serving.load_config import ClassLoad, LoadConfig, TokenCounts
 from fleetsieve.statistics import Rules
+from fleetsieve.statistics.counting import OTHER_LENGTH
 from fleetsieve.statistics.intervals import requests_for_upper_p99
 
 ANY_VOCABULARY = (1000, 20000)
@@ -28,12 +29,13 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
     """What the classes of `instance` are sent, as `config` says; `seed` is the run's.
 
     Raises:
-        UsageError: when classes have neither a trace nor token counts; it names all of them.
+        UsageError: when classes have neither a trace nor token counts, or answers of quite another length; it names all of them.
         InputError: with every fault of a trace.
     """
     load = config.load
     _refuse_unknown_load(instance, load)
     sources = {c.name: source_of(c, load.of_class(c.name)) for c in instance.classes}
+    _refuse_other_lengths(instance, sources)
     return Sending(
         load.kind.make(load.program, load.request_timeout_s),
         sources,
@@ -72,6 +74,22 @@ def _refuse_unknown_load(instance: Instance, load: LoadConfig) -> None:
             f"write [load.class.{names[0]}] with trace = ... into serve.toml, or input_tokens and output_tokens into classes.csv"
             + ("" if one else "; likewise for the others"),
         )
+
+
+def _refuse_other_lengths(instance: Instance, sources: Mapping[str, Source]) -> None:
+    """Refuse answers of which no measurement would count (see `statistics.counting`), all at once."""
+    other = []
+    for workload in instance.classes:
+        asked, stated = sources[workload.name].mean_output_tokens, workload.output_tokens
+        if stated and not stated / OTHER_LENGTH <= asked <= stated * OTHER_LENGTH:
+            other.append((workload.name, asked, stated))
+    if other:
+        told = "; ".join(
+            f"class {name} asks for {a:.4g} output tokens on average, and classes.csv says {s:g}"
+            for name, a, s in other
+        )
+        hint = "write what is sent into classes.csv: a measurement with answers of another length is not of its class"
+        raise UsageError(told, hint)
 
 
 def _tokens(stated: TokenCounts) -> Tokens:
