@@ -83,7 +83,7 @@ def rows_that_count(instance: Instance, rows: Iterable[Measurement]) -> tuple[Me
     """The rows as the rule set of the instance takes them, in their order.
 
     One that does not count is a `rejected` one, with the reason in `refused`. Where no server ever started, failed starts are a
-    fault of the configuration and no evidence about GPUs: they are `crashed` ones.
+    fault of the configuration and no evidence about GPUs: they are refused too.
 
     Raises:
         UsageError: when the rule set is not known.
@@ -100,7 +100,7 @@ NEVER_STARTED = "no server ever started: that is a fault of the configuration"
 
 def _taken(instance: Instance, row: Measurement, no_start: bool) -> Measurement:
     if no_start:
-        return replace(row, status=Status.CRASHED, refused=NEVER_STARTED)
+        return replace(row, refused=NEVER_STARTED)
     cell = instance.cell_by_key.get(row.key)
     why = "" if cell is None else why_not_counted(cell, row, instance.class_by_name[row.key.class_name])
     return replace(row, status=Status.REJECTED, refused=why) if why else row

@@ -55,12 +55,16 @@ class KnownCell:
     @property
     def impossible(self) -> bool:
         """Whether the cell cannot run at all: a failed start (deterministic), or an OOM seen twice, with no success."""
-        return not self.measured and (self.count(Status.FAILED_START) >= 1 or self.count(Status.OOM) >= 2)
+        return not self.measured and (bool(self._failed_starts(refused=False)) or self.count(Status.OOM) >= 2)
 
     @property
     def given_up(self) -> bool:
-        """Whether failures were repeated, so that another look is not worth its cost: two flakes, two OOMs, two failed starts."""
-        return any(self.count(*kind) >= 2 for kind in (FLAKES, {Status.OOM}, {Status.FAILED_START}))
+        """Whether another look is not worth its cost: two flakes, OOMs or failed starts, or one start where none ever went well."""
+        repeated = any(self.count(*kind) >= 2 for kind in (FLAKES, {Status.OOM}, {Status.FAILED_START}))
+        return repeated or bool(self._failed_starts(refused=True))
+
+    def _failed_starts(self, *, refused: bool) -> int:
+        return sum(row.status is Status.FAILED_START and bool(row.refused) == refused for row in self.rows)
 
     @property
     def out_of_memory(self) -> bool:

@@ -219,7 +219,7 @@ def test_cells_closed_by_memory_are_told() -> None:
     assert "closed for good, a higher load than one that ran out of memory twice: chat TP1 c4" in rests_on_bounds(
         closed
     )
-    started = envelope(*ended(MIDDLE, Status.FAILED_START))
+    started = envelope(*ended(MIDDLE, Status.FAILED_START), good(LOW))
     assert "closed for good, its server failed to start: chat TP1 c2" in rests_on_bounds(started)
     assert not any(line.startswith("closed for good") for line in rests_on_bounds(envelope(good(LOW))))
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+
+from fleetsieve.certificate import plan_document
 
 
 @pytest.fixture
@@ -168,18 +171,89 @@ def test_every_verdict_holds_when_it_is_fresh(cli, folder, change):
     assert cli("certify", folder.path, "--json").document["faults"] == []
 
 
-def test_a_floor_above_the_demand_is_said_and_older_certificates_that_do_not_still_hold(cli, folder):
+def test_a_floor_above_the_demand_is_said(cli, folder):
     folder.change("classes.csv", '"code",,,4,1,,5', '"code",,,4,1,9,5')
     assert cli("solve", folder.path, "--eta", 0, "--epsilon", 0.1, "--certificate", "c.json").code == 0
     stored, said = Path("c.json"), " (a floor above its class's demand counts as the demand: code 9 as 4 requests/s)"
     text = stored.read_text(encoding="utf-8")
     assert f"every floor is met{said} and no plan" in text
-    for words, holds in (
-        (said, True),
-        ("", True),
-        (said.replace("code 9", "code 8"), False),
-        (said.replace("code", "chat"), False),
-    ):
+    for words, holds in ((said, True), ("", False), (said.replace("code 9", "code 8"), False)):
         stored.write_text(text.replace(said, words), encoding="utf-8")
         found = cli("certify", folder.path, "--certificate", "c.json", "--json")
         assert (found.code == 0, found.document["holds"]) == (holds, holds)
+
+
+@pytest.mark.parametrize("change", ["nothing", "unmeasured", "infeasible"])
+def test_no_word_can_be_added_to_an_explanation(cli, folder, change):
+    if change == "unmeasured":
+        (folder.path / "measurements.csv").unlink()
+    elif change == "infeasible":
+        folder.change("classes.csv", '"chat",,,8,1,', '"chat",,,8,1,8')
+    path = folder.path / "certificate.json"
+    cli("solve", folder.path, "--certificate", path)
+    document = json.loads(path.read_text())
+    for text in (f"{document['explanation']} It also holds for twice the demand.", document["explanation"][:-2]):
+        path.write_text(json.dumps({**document, "explanation": text}))
+        assert "explanation is" in refused(cli, folder)[0]
+
+
+@pytest.mark.parametrize(
+    "key", ["closed", "blocking", "settling", "stopped", "optimistic", "rests_on", "assumptions", "dropped"]
+)
+def test_no_part_of_a_certificate_can_be_left_out_or_emptied(cli, folder, stored, key):
+    document = json.loads(stored.read_text())
+    without = {name: value for name, value in document.items() if name != key}
+    for changed in (without, {**document, key: "other"}, {**document, key: {"other": 1}}):
+        stored.write_text(json.dumps(changed))
+        refused(cli, folder)
+
+
+def test_an_optimistic_plan_cannot_be_left_out(cli, folder, stored):
+    document = json.loads(stored.read_text())
+    stored.write_text(json.dumps({**document, "optimistic": None}))
+    assert refused(cli, folder)[0] == "its optimistic plan is missing"
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (
+            {"schema_version": 99},
+            "its schema_version is 99, and this version of FleetSieve knows 2: a newer one wrote it",
+        ),
+        ({"schema_version": 0}, "which is no version"),
+        ({"schema_version": "2"}, "which is no version"),
+        ({"schema_version": True}, "which is no version"),
+        ({"schema_version": 1}, "a certificate of this version has schema_version 2"),
+        ({"rule_set": 99}, "its rule_set is 99"),
+        ({"rule_set": None}, "which is no version"),
+    ],
+)
+def test_the_version_of_a_certificate_comes_first(cli, folder, stored, change, word):
+    stored.write_text(json.dumps({**json.loads(stored.read_text()), **change}))
+    assert word in refused(cli, folder)[0]
+
+
+def test_a_key_that_this_version_does_not_know_is_told_and_contradicts_nothing(cli, folder, stored):
+    document = json.loads(stored.read_text())
+    stored.write_text(json.dumps({**document, "owner": "platform"}))
+    found = cli("certify", folder.path, "--json")
+    assert (found.code, found.document["faults"]) == (0, [])
+    assert found.document["notes"] == ["not compared, for this version does not know them: owner"]
+
+
+def test_a_key_that_came_later_is_no_contradiction_in_an_older_certificate(cli, folder, stored, monkeypatch):
+    """Every certificate of version 0.1.0 failed with "KeyError at 'owner'" where one key was added to a plan."""
+    document = json.loads(stored.read_text())
+    document["versions"]["fleetsieve"] = "0.1.9"
+    stored.write_text(json.dumps(document))
+    original = plan_document
+    for name in ("check", "document"):
+        module = sys.modules[f"fleetsieve.certificate.{name}"]
+        monkeypatch.setattr(module, "plan_document", lambda *given: {**original(*given), "owner": "platform"})
+    found = cli("certify", folder.path, "--json")
+    assert (found.code, found.document["faults"]) == (0, [])
+    assert found.document["notes"][0].startswith("version 0.1.9 wrote it")
+    document["versions"]["fleetsieve"] = json.loads(cli("solve", folder.path, "--json").out)["versions"]["fleetsieve"]
+    stored.write_text(json.dumps(document))
+    assert "lacks 'owner'" in refused(cli, folder)[0]

@@ -14,17 +14,19 @@ from fleetsieve.files import RequestRow, read_instance, write_records
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """The small folder with the requests of every look: throughput as the rows say, TTFT scattered below what they say."""
+    """The small folder with the requests of every look: throughput as the rows say, 8 in flight, TTFT below what they say."""
     folder = make_folder(tmp_path / "recorded").path
     path = folder / "measurements.csv"
     header, *lines = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join([f"{header},window_s", *(f"{line},600" for line in lines)]) + "\n", encoding="utf-8")
     for number, row in enumerate(read_instance(folder).measurements):
         generator = np.random.default_rng(number)
-        sent = np.arange(0.0, 599.0, 1.0 / float(row.throughput_rps.value or 0.0))
+        rate_rps = float(row.throughput_rps.value or 0.0)
+        sent = np.arange(0.0, 599.0, 1.0 / rate_rps)
         first = float(row.ttft_p99_s.value or 0.0) * generator.uniform(0.5, 0.9, len(sent))
         requests = [
-            RequestRow(float(s), ttft_s=float(f), e2e_s=float(f) + 0.1) for s, f in zip(sent, first, strict=True)
+            RequestRow(float(s), ttft_s=float(f), e2e_s=max(8.0 / rate_rps, float(f)))
+            for s, f in zip(sent, first, strict=True)
         ]
         write_records(folder, row.key, row.seed, requests)
     return folder

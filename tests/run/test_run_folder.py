@@ -167,7 +167,9 @@ def test_a_second_process_is_refused_while_the_first_lives(process, cli, folder)
     ("name", "old", "new", "word"),
     [
         ("steps.jsonl", '{"step": 0', '["step", 0', "damaged"),
-        ("steps.jsonl", '"seed": 0, "files"', '"seed": "none", "files"', "damaged"),
+        ("steps.jsonl", '"seed": 0, "rule_set"', '"seed": "none", "rule_set"', "damaged"),
+        ("steps.jsonl", '"rule_set": 2', '"rule_set": "two"', "damaged"),
+        ("steps.jsonl", '"rule_set": 2', '"rule_set": 99', "rule set 99 is not known"),
         ("steps.jsonl", '"policy": "decision-gap"', '"policy": "clever"', "clever"),
         ("steps.jsonl", '"policy": "decision-gap", ', "", "damaged"),
         ("measurements.csv", "chat,2,c8", "chat,2,c9", "c9"),
