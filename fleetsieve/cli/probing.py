@@ -228,7 +228,7 @@ def opened(
         from fleetsieve.journal import HIDDEN
         from fleetsieve.probes import Replay
 
-        yield Replay(read_measurements(run / HIDDEN, read.instance))
+        yield Replay(read_measurements(run / HIDDEN, read.instance), read.measurements)
         return
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes.live import Live
