@@ -22,6 +22,9 @@ LEAST_SENT = 0.95
 THROUGHPUTS_AGREE = 0.1
 """Two ways to count a closed loop's throughput may differ by this share, and by what begins and ends at the window's edges."""
 
+WHOLE_ANSWERS = 0.01
+"""Answers of several tokens that come in one piece show no time per token; more than this share of them is told."""
+
 TOKENS_OFF = 0.02
 """Prompts whose length is off by more than this share on average are told."""
 
@@ -96,3 +99,12 @@ def of_lengths(counted: Sequence[tuple[int, int]]) -> list[str]:
     if abs(told - sent) <= max(1.5, TOKENS_OFF * sent):
         return []
     return [f"the server counted {told:.1f} tokens a prompt on average, where {sent:.1f} were sent"]
+
+
+def of_pieces(good: Sequence[RequestRow]) -> list[str]:
+    """Answers of several tokens whose last one came with the first: their time per output token is 0, and says nothing."""
+    several = [row for row in good if (row.output_tokens or 0) >= 2]
+    whole = sum(row.e2e_s == row.ttft_s for row in several)
+    if whole <= WHOLE_ANSWERS * len(several):
+        return []
+    return [f"{whole} of {len(several)} answers came in one piece: their time per output token is not known"]

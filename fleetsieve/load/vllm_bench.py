@@ -144,8 +144,18 @@ def _answer(i: int, sent_unix_s: float, ttft_s: float, e2e_s: float, inputs: int
     return Answer(i, sent_unix_s, ttft_s, e2e_s, inputs, outputs)
 
 
+_REFUSED = (
+    "Service Unavailable",
+    "Too Many Requests",
+    "Bad Request",
+    "Not Found",
+    "Unprocessable Entity",
+    "Unauthorized",
+)
+
+
 def _failure(error: str) -> str:
-    if any(reason in error for reason in ("Service Unavailable", "Too Many Requests")):
+    if any(reason in error for reason in _REFUSED):
         return "rejected"
     return "timeout" if "TimeoutError" in error else "failed"
 

@@ -64,6 +64,8 @@ def test_a_server_that_is_never_ready(cli, live, tmp_path) -> None:
         (["--short-every", "4"], "ok", (0.6, 0.85), "fewer tokens than asked for"),
         (["--stall-every", "4"], "ok", (0.6, 0.85), "TimeoutError"),
         (["--reject-every", "1"], "rejected", (0.0, 0.0), "503"),
+        (["--short-every", "1"], "rejected", (0.0, 0.0), "fewer tokens than asked for"),
+        (["--error-every", "1"], "crashed", (0.0, 0.0), "an error in the stream"),
         (["--stall-every", "1"], "timeout", (0.0, 0.0), "TimeoutError"),
         (["--false-metrics", "--ttft-s", "0.3"], "ok", (1.0, 1.0), "doubtful: mean time to first token"),
         (["--no-metrics"], "ok", (1.0, 1.0), ""),
@@ -81,6 +83,13 @@ def test_faults_of_requests(cli, live, tmp_path, faults, status, success, source
     assert (30 if late else 40) <= int(first["requests"]) <= 45, (
         "those that were due, and of the warm-up some that were late"
     )
+
+
+def test_answers_of_one_token(cli, live, tmp_path) -> None:
+    one = live(classes=("chat,20,1,30,1,,,,,0.5",), load="[load.class.chat]\ninput_tokens = 20\noutput_tokens = 1")
+    row = ran(cli, one, tmp_path, code=0)[0]
+    assert (row["status"], row["success_rate"], row["tpot_p99_s"]) == ("ok", "1", "")
+    assert 0.0 < float(row["ttft_p99_s"]) <= float(row["e2e_p99_s"])
 
 
 @pytest.mark.parametrize(("fault", "status"), [("reject", "rejected"), ("stall", "timeout")])
