@@ -107,12 +107,13 @@ def recheck(document: Mapping[str, Any], source: Source) -> list[str]:
     certificate that a newer rule set supersedes does not, and the reasons are given.
 
     >>> from fleetsieve.certificate import certificate_document
-    >>>     >>> read = read_instance("paper-h100-31b")
+    >>> from fleetsieve.journal import digests
+    >>> read = read_instance("paper-h100-31b")
     >>> document = certificate_document(solve(read), digests(read.path))
     >>> recheck(document, read)
     []
-    >>> recheck({**document, "verdict": "undecided"}, read)
-    ['the verdict is certified-feasible, the certificate says undecided']
+    >>> recheck({**document, "verdict": "undecided"}, read)[0]
+    'the verdict is certified-feasible, the certificate says undecided'
 
     Raises:
         InputError, UsageError: when the instance cannot be read.

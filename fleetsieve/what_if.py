@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fleetsieve.errors import UsageError
 from fleetsieve.files.faults import close_match
+from fleetsieve.files.spelling import respelled
 from fleetsieve.files.toml_schema import MOST_GPUS
 from fleetsieve.instance import MOST_DEMAND_RPS, Instance, WorkloadClass
 
@@ -75,6 +76,7 @@ def with_floors(instance: Instance, floor_rps: Mapping[str, float]) -> Instance:
 
 def _replaced(instance: Instance, what: str, changes: Mapping[str, Mapping[str, float]]) -> Instance:
     names = [c.name for c in instance.classes]
+    changes = dict(zip(respelled(list(changes), names), changes.values(), strict=True))
     for name, change in changes.items():
         if name not in names:
             raise UsageError(

@@ -20,6 +20,7 @@ STORY = """
     statistics              rows of one cell -> intervals
     assumptions             what is taken for granted of cells that were not measured
     envelope                bounds of every cell
+    ladder_tops             ladders that end on a rung that still meets
     allocation              a plan and its exact value
     frontier                the fleet decision without a solver
     certificate             the gap and the verdict

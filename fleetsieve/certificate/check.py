@@ -19,7 +19,7 @@ from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.allocation import Allocation, Engine, evaluate
 from fleetsieve.certificate.certify import Certificate, certify, settling_cells
-from fleetsieve.certificate.comparing import differences
+from fleetsieve.certificate.comparing import SCHEMA_1, differences
 from fleetsieve.certificate.document import SCHEMA, certificate_document, key_of, plan_document, versions
 from fleetsieve.certificate.sentence import listed, rows_apart
 from fleetsieve.envelope import Envelope
@@ -121,7 +121,8 @@ def _check(
     if older:
         derived["stopped"] = {k: v for k, v in stopped.items() if k not in GUESSED} if stopped is not None else None
     for name, value in derived.items():
-        if name not in APART and name not in INFORMATIONAL:
+        came_later = older and name not in SCHEMA_1 and name not in document
+        if name not in APART and name not in INFORMATIONAL and not came_later:
             errors += differences(name, document[name], value, older=older)
     if not str(document["explanation"]).startswith(f"{document['verdict']}:"):
         errors.append("its explanation does not begin with its verdict")

@@ -14,6 +14,7 @@ from fleetsieve.certificate.sentence import rests_on_bounds, verdict_sentence
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import TAIL_METRICS, CellKey
 from fleetsieve.interval import Interval
+from fleetsieve.ladder_tops import LadderTop, ladder_tops
 
 Document = dict[str, Any]
 
@@ -66,6 +67,7 @@ def certificate_document(
         "blocking": c.blocking,
         "settling": [key_document(key) for key in c.settling],
         "stopped": dict(stopped) if stopped is not None else None,
+        "ladder_tops": [top_document(top) for top in ladder_tops(c.envelope)],
         "rests_on": list(rests_on_bounds(c.envelope)),
         "confidence": c.envelope.instance.certificate.confidence,
         "engine": c.engine,
@@ -130,6 +132,17 @@ def rows_document(envelope: Envelope) -> list[Document]:
         for key in sorted(own.view.known)
         for row in own.view.known[key].rows
     ]
+
+
+def top_document(top: LadderTop) -> Document:
+    """An arm whose highest load still meets its SLO: that load, what it serves, and the next load with what it could."""
+    return {
+        **key_document(top.top),
+        "capacity_rps": top.capacity_rps,
+        "next_load": top.next.key.load,
+        "next_offered": top.next.offered,
+        "next_at_most_rps": top.at_most_rps,
+    }
 
 
 def key_document(key: CellKey) -> Document:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
@@ -15,6 +15,7 @@ from fleetsieve.certificate.replacing import replacing
 from fleetsieve.envelope import Envelope, class_configurations, lacks
 from fleetsieve.instance import DEFAULT_POOL, NOISE_KEYS, TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
+from fleetsieve.ladder_tops import LadderTop, ladder_tops
 from fleetsieve.statistics import KnownCell, Rules
 
 PLAN_RESTS_ON = (
@@ -33,7 +34,8 @@ def verdict_sentence(certificate: Certificate) -> str:
     if c.verdict is Verdict.INFEASIBLE:
         words.append("even with the best that the bounds allow, this fleet cannot meet every floor")
         words.append(f"(priority-weighted shortfall at least {lower_text(c.upper.shortfall or 0.0)}).")
-        return " ".join(words)
+        floored = {own.name for own in c.envelope.instance.classes if own.floor_rps is not None}
+        return " ".join([*words, *_above(top for top in ladder_tops(c.envelope) if top.arm.class_name in floored)])
     if c.verdict is Verdict.FEASIBLE:
         floors = f"every floor is met{floors_as_demand(c.envelope)} and "
         critical = any(d.floor is not None for d in c.conservative.problem.classes)
@@ -42,9 +44,27 @@ def verdict_sentence(certificate: Certificate) -> str:
         )
         words.append(f"nor by more than {c.epsilon:g} of the demand in goodput;")
         words.append(_demand_met(c))
-        return " ".join(words)
-    words.append(f"{_blocked(c)}; {_left(c)}.")
-    return " ".join(words)
+    else:
+        words.append(f"{_blocked(c)}; {_left(c)}.")
+    used = c.conservative.replica_counts
+    return " ".join([*words, *_above(top for top in ladder_tops(c.envelope) if top.top in used)])
+
+
+def _above(tops: Iterable[LadderTop]) -> list[str]:
+    """That loads above these top rungs, which still meet their SLO, were not considered; nothing where there is none."""
+    told = [f"{top.top} ({_next(top)})" for top in tops]
+    if not told:
+        return []
+    meets = "meets its SLO and is the highest load" if len(told) == 1 else "meet their SLO and are the highest loads"
+    return [
+        f"No higher load was considered, although {listed(told, 3)} still {meets} of {'its' if len(told) == 1 else 'their'} arm."
+    ]
+
+
+def _next(top: LadderTop) -> str:
+    if top.at_most_rps is None:
+        return f"{top.next.key.load} has no upper bound"
+    return f"{top.next.key.load} could serve at most {upper_text(top.at_most_rps)} requests/s on a replica"
 
 
 def floors_as_demand(envelope: Envelope) -> str:
@@ -157,6 +177,11 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
             closed.setdefault(why, []).append(key)
     told += [f"closed for good, {why}: {listed([str(key) for key in closed[why]], 5)}" for why in sorted(closed)]
     told += rows_apart(envelope)
+    if tops := ladder_tops(envelope):
+        named = listed([f"{top.top} ({_next(top)})" for top in tops], 5)
+        told.append(
+            f"no load above the highest of an arm: where that still meets its SLO, add the next one to cells.csv: {named}"
+        )
     known = measured_cells(envelope)
     kinds = {"records": "bounded from their requests, counted as independent",
              "point values": "taken as exact", "stated bounds": "taken at their own bounds",

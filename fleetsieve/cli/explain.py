@@ -53,11 +53,13 @@ def command(
 def _chosen(instance: Instance, class_name: str | None, tp: int | None, load: str | None) -> list[CellKey]:
     """The cells that are asked for."""
     from fleetsieve.files.faults import close_match
+    from fleetsieve.files.spelling import respelled
 
     keys = [cell.key for cell in instance.cells]
     wanted = {"class_name": ("--class", class_name), "tp": ("--tp", tp), "load": ("--load", load)}
     for field, (flag, value) in wanted.items():
         there = list(dict.fromkeys(getattr(key, field) for key in keys))
+        value = respelled([value], there)[0] if isinstance(value, str) else value
         keys = [key for key in keys if value is None or getattr(key, field) == value]
         if not keys:
             meant = close_match(value, there) if isinstance(value, str) else ""

@@ -123,8 +123,13 @@ def _answer(arguments: list[str]) -> int:
             fault = FleetSieveError(f"{place}{fault.strerror or fault}")
         if as_json:
             emit({"error": error_document(fault), "exit_code": fault.exit_code})
-        click.echo(f"error: {spelled_out(str(fault))}", err=True)
+        tell_failure(fault)
         return fault.exit_code
+
+
+def tell_failure(fault: FleetSieveError) -> None:
+    """A failure on standard error: its message, with one line for each fault of a file, and its hint."""
+    click.echo(f"error: {spelled_out(str(fault))}", err=True)
 
 
 def _tell(fault: click.ClickException) -> None:

@@ -42,7 +42,8 @@ from fleetsieve.errors import UsageError
 @click.option("--stop-when-unprofitable", "horizon_h", type=float, metavar="HOURS",
               help="Stop undecided when closing the gap costs more requests than it can bring in HOURS of deployment.")  # fmt: skip
 @click.option("--prior", type=click.Path(path_type=Path), metavar="FILE",
-              help="Predictions of any tool, a CSV like measurements.csv: they order the search and certify nothing.")  # fmt: skip
+              help="What a tool predicts (prior.csv), or a measurements.csv, of which the median of a cell's ok rows counts: "
+                   "it orders the search and certifies nothing.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
               help="The run folder to make (default: runs/NAME-POLICY-SEED).")  # fmt: skip
 @click.option("--resume", "resumed", is_flag=True, help="Go on with the run in --out, or in DIR when DIR is a run.")

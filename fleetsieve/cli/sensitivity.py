@@ -13,15 +13,20 @@ from fleetsieve.cli.main import emit
 from fleetsieve.errors import UsageError
 
 if TYPE_CHECKING:
-    from fleetsieve.sensitivity import Axis
+    from collections.abc import Iterable, Iterator
+
+    from fleetsieve.files import Folder
+    from fleetsieve.instance import Instance
+    from fleetsieve.sensitivity import Axis, SloAxis
 
 MOST_AXES = 2
+SLO_EXAMPLE, SLO_EXAMPLE_MS = "--slo chat.e2e_p99_s=10:60", "--slo chat.ttft_p99_s=200ms:800ms"
 
 
 @click.command("sensitivity")
 @options.folder
 @click.option("--slo", "slos", multiple=True, metavar="CLASS.METRIC=LO:HI",
-              help="A limit: ttft_p99_s, e2e_p99_s, tpot_p99_s (seconds) or min_success.")  # fmt: skip
+              help="A limit: ttft_p99_s, e2e_p99_s, tpot_p99_s (seconds, or 200ms:800ms) or min_success.")  # fmt: skip
 @click.option("--demand", "demands", multiple=True, metavar="CLASS=LO:HI", help="Factors of a class's stated demand.")
 @click.option("--demand-scale", "scales", multiple=True, metavar="LO:HI", help="Factors of every demand; floors stay.")
 @click.option("--epsilon", "epsilons", multiple=True, metavar="LO:HI", help="The largest gap that certifies.")
@@ -63,10 +68,11 @@ def command(
     says so.
     """
     from fleetsieve.files import read_instance
+    from fleetsieve.files.plausibility import wide_slack
     from fleetsieve.files.results import check_result, write_result
     from fleetsieve.presentation.progress import progress, working
     from fleetsieve.presentation.sensitivity import show_map, show_study
-    from fleetsieve.presentation.terminal import results, tell_suspicions
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
     from fleetsieve.sensitivity import read_given, study, study_two
     from fleetsieve.sensitivity.document import map_csv, map_document, study_csv, study_document
 
@@ -82,8 +88,13 @@ def command(
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     instance = read.instance
+    axes = [_spelled(axis, instance) for axis in axes]
+    for sentence in _implausible(axes, read):
+        say(messages(), f"warning: {sentence}", "yellow")
     if eta is not None:
         instance = replace(instance, certificate=replace(instance.certificate, eta=eta))
+        if why := wide_slack(instance.certificate):
+            say(messages(), f"warning: {why}", "yellow")
     given = read_given(plan_file, instance) if plan_file is not None else None
     if len(axes) == 1:
         with working("solving"):
@@ -122,15 +133,9 @@ def _axes(
     Raises:
         UsageError: when a text is no axis, or there is none or more than two.
     """
-    from fleetsieve.sensitivity import DemandAxis, EpsilonAxis, GpusAxis, SloAxis
+    from fleetsieve.sensitivity import DemandAxis, EpsilonAxis, GpusAxis
 
-    axes: list[Axis] = []
-    for text in slos:
-        place, low, high = _ranged("--slo", text, "--slo chat.e2e_p99_s=10:60")
-        name, dot, metric = place.rpartition(".")
-        if not dot or not name:
-            raise UsageError(f"--slo {text!r} is not CLASS.METRIC=LO:HI", "for example --slo chat.e2e_p99_s=10:60")
-        axes.append(SloAxis(name, metric, low, high))
+    axes: list[Axis] = [_slo_axis(text) for text in slos]
     for text in demands:
         name, low, high = _ranged("--demand", text, "--demand chat=0.5:2")
         axes.append(DemandAxis(name, low, high))
@@ -143,6 +148,56 @@ def _axes(
             "for example --slo chat.e2e_p99_s=10:60, or --demand-scale 0.5:2 --gpus 8:64",
         )
     return axes
+
+
+def _slo_axis(text: str) -> SloAxis:
+    """`CLASS.METRIC=LO:HI`, a tail in seconds: `ttft_p99_ms` and numbers with a unit are converted here.
+
+    The last `=` separates, so a class name may hold one.
+    """
+    from fleetsieve.files.durations import duration, seconds
+    from fleetsieve.sensitivity import SloAxis
+    from fleetsieve.sensitivity.axes import METRICS, SUCCESS
+
+    place, equals, span = text.rpartition("=")
+    name, dot, metric = place.rpartition(".")
+    if not equals or not dot or not name:
+        raise UsageError(f"--slo {text!r} is not CLASS.METRIC=LO:HI", f"for example {SLO_EXAMPLE}")
+    in_s = metric.removesuffix("_ms") + "_s"
+    in_ms = metric.endswith("_ms") and in_s in METRICS
+    if metric == SUCCESS:
+        return SloAxis(name, metric, *_range("--slo", span, f"--slo {name}.{SUCCESS}=0.9:0.99"))
+    ends = [duration(end, "ms" if in_ms else "s") for end in span.split(":")]
+    low, high = ends if len(ends) == 2 else (None, None)
+    if low is None or high is None:
+        raise UsageError(f"--slo {span!r} is not LO:HI", f"for example {SLO_EXAMPLE}, or {SLO_EXAMPLE_MS}")
+    return SloAxis(name, in_s, seconds(low), seconds(high)) if in_ms else SloAxis(name, metric, low, high)
+
+
+def _spelled(axis: Axis, instance: Instance) -> Axis:
+    """The axis with its class written as the instance writes it."""
+    from fleetsieve.files.spelling import respelled
+    from fleetsieve.sensitivity import DemandAxis, SloAxis
+
+    if not isinstance(axis, SloAxis | DemandAxis) or axis.class_name is None:
+        return axis
+    return replace(axis, class_name=respelled([axis.class_name], instance.class_by_name)[0])
+
+
+def _implausible(axes: Iterable[Axis], read: Folder) -> Iterator[str]:
+    """Ranges of limits that lie as a whole where no limit of an SLO does: mostly milliseconds."""
+    from fleetsieve.files.limits import measured_medians, too_long, too_short
+    from fleetsieve.sensitivity import SloAxis
+    from fleetsieve.sensitivity.axes import METRICS, SUCCESS
+
+    tails = set(METRICS) - {SUCCESS}
+    limits = [axis for axis in axes if isinstance(axis, SloAxis) and axis.metric in tails and axis.lo <= axis.hi]
+    medians = measured_medians(read.instance.classes, read.measurements) if limits else {}
+    for axis in limits:
+        metric = axis.metric.removesuffix("_p99_s")
+        why = too_long(metric, axis.lo, medians.get((axis.class_name, metric))) or too_short(metric, axis.hi)
+        if why:
+            yield f"{axis.name} from {axis.lo:g} to {axis.hi:g} s: {why}"
 
 
 def _ranged(flag: str, text: str, example: str) -> tuple[str, float, float]:

@@ -59,8 +59,9 @@ def command(
     from fleetsieve import what_if
     from fleetsieve.envelope import Envelope
     from fleetsieve.files import read_instance
+    from fleetsieve.files.plausibility import wide_slack
     from fleetsieve.presentation.plans import spent_text
-    from fleetsieve.presentation.terminal import tell_suspicions
+    from fleetsieve.presentation.terminal import messages, say, tell_suspicions
 
     _check_fractions(eta, epsilon)
     read = read_instance(folder)
@@ -81,6 +82,8 @@ def command(
     stated = replace(
         stated, epsilon=stated.epsilon if epsilon is None else epsilon, eta=stated.eta if eta is None else eta
     )
+    if (eta is not None or epsilon is not None) and (why := wide_slack(stated)):
+        say(messages(), f"warning: {why}", "yellow")
     envelope = Envelope.of(replace(instance, certificate=stated), read.measurements)
     spent = spent_text(read.instance, read.measurements)
     if formulation == "fewest-gpus":

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fleetsieve.cli import options
-from fleetsieve.cli.main import emit, error_document, fault_documents
+from fleetsieve.cli.main import emit, error_document, fault_documents, tell_failure
 from fleetsieve.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
+    from fleetsieve.ladder_tops import LadderTop
 
 COUNTS = {
     "classes": ("class", "classes"),
@@ -31,8 +33,10 @@ COUNTS = {
 @options.as_json
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     """Check an instance folder and tell every fault of its files at once, each with file, line, column and value."""
+    from fleetsieve.certificate.document import top_document
     from fleetsieve.files import bundled_names, read_instance
-    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+    from fleetsieve.ladder_tops import told_top
+    from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
     if list_bundled:
         names = list(bundled_names())
@@ -50,10 +54,11 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         if not as_json:
             raise
         emit({"ok": False, **error_document(fault)})
-        say(messages(), f"error: {fault}")
+        tell_failure(fault)
         return fault.exit_code
     tell_suspicions(read.suspicions)
-    document = _summary(read)
+    tops = _tops(read)
+    document = _summary(read) | {"ladder_tops": [top_document(top) for top in tops]}
     if as_json:
         emit(document)
         return 0
@@ -65,6 +70,10 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         results(),
         f"an upper p99 bound needs {needed} requests at the first look at a cell of this grid ({each} for one bound alone)",
     )
+    for sentence in _limits(read):
+        say(results(), sentence)
+    for top in tops:
+        say(results(), told_top(top))
     if read.suspicions:
         say(results(), f"{_counted(len(read.suspicions), 'suspicion', 'suspicions')} (on standard error)")
     return 0
@@ -72,6 +81,36 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
 
 def _counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
+
+
+def _tops(read: Folder) -> tuple[LadderTop, ...]:
+    from fleetsieve.envelope import Envelope
+    from fleetsieve.ladder_tops import ladder_tops
+
+    return ladder_tops(Envelope.of(read.instance, read.measurements)) if read.measurements else ()
+
+
+TITLES = {"ttft": "TTFT", "e2e": "e2e", "tpot": "TPOT"}
+LIMITS_SHOWN = 12
+"""Classes whose limits the summary shows; the document has all."""
+
+
+def _limits(read: Folder) -> list[str]:
+    """The limits of the classes as they were understood: in seconds, whatever unit the file has."""
+    from fleetsieve.instance import TAIL_METRICS
+
+    limited = [(c.name, asdict(c.slo)) for c in read.instance.classes]
+    lines = []
+    for name, limits in limited:
+        tails = [
+            f"{TITLES[m]} p99 <= {limits[f'max_{m}_p99_s']:g} s"
+            for m in TAIL_METRICS
+            if limits[f"max_{m}_p99_s"] is not None
+        ]
+        success = [f"success >= {limits['min_success']:g}"] if limits["min_success"] is not None else []
+        lines += [f"SLO of {name}: {', '.join(tails + success)}"] if tails or success else []
+    rest = len(lines) - LIMITS_SHOWN
+    return lines[:LIMITS_SHOWN] + ([f"... and the SLOs of {rest} more classes (--json has them)"] if rest > 0 else [])
 
 
 def _summary(read: Folder) -> dict[str, Any]:
@@ -94,5 +133,6 @@ def _summary(read: Folder) -> dict[str, Any]:
         "full_grid_gpu_s": grid_cost_gpu_s(instance, cells),
         "requests_for_p99_bound": requests_for_upper_p99(Rules.of(instance).spent(1)),
         "requests_for_p99_bound_one_cell": requests_for_p99_bound(instance.certificate.confidence),
+        "slos": {c.name: asdict(c.slo) for c in instance.classes},
         "suspicions": fault_documents(read.suspicions),
     }

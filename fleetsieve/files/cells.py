@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fleetsieve.files.classes import ClassesFile
 from fleetsieve.files.faults import FaultList, close_match, listed
 from fleetsieve.files.schema import CELLS, FLAG_WORDS, number_text
+from fleetsieve.files.spelling import SPELLED_TWICE, composed
 from fleetsieve.files.table import Table, optional, read_table
 from fleetsieve.instance import DEFAULT_POOL, ArmKey, Cell, CellKey, LoadKind, Pool
 
@@ -47,12 +48,16 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
             faults.add(0, "", "no rows", "the file has a header and no row; write one row for each cell")
         return CellsFile()
     faulty_load = faults.has_errors_in(("load",))  # asked before duplicates are, which hide no key
+    table = table.respelled("class", classes.lines or ()).respelled("pool", [pool.name for pool in pools or ()])
     rows = list(_rows(table))
-    seen: dict[CellKey, int] = {}
+    seen: dict[CellKey, _Row] = {}
     for row in rows:
-        if _complete(row.key) and seen.setdefault(row.key, row.line) != row.line:
-            message = f"cell {row.key} stands on line {seen[row.key]} too; keep one row"
-            faults.add(row.line, "load", "duplicate cell", message)
+        if not _complete(row.key):
+            continue
+        first = seen.setdefault(row.key._replace(load=composed(row.key.load)), row)
+        if first is not row:
+            remedy = " too; keep one row" if first.key == row.key else f" too, {SPELLED_TWICE}"
+            faults.add(row.line, "load", "duplicate cell", f"cell {row.key} stands on line {first.line}{remedy}")
     trimmed: frozenset[str] = frozenset()
     if classes.complete and classes.lines is not None:
         trimmed = frozenset(classes.with_blanks).intersection(row.key.class_name for row in rows)

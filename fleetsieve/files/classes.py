@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetsieve.files.durations import seconds
 from fleetsieve.files.faults import FaultList
-from fleetsieve.files.plausibility import LONGEST_S, long_time
-from fleetsieve.files.schema import CLASSES, number_text
+from fleetsieve.files.schema import CLASSES, LIMITS_MS, number_text
+from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
 from fleetsieve.files.table import Table, optional, read_table
 from fleetsieve.instance import MOST_DEMAND_RPS, TAIL_METRICS, Slo, WorkloadClass
 
@@ -17,12 +18,14 @@ from fleetsieve.instance import MOST_DEMAND_RPS, TAIL_METRICS, Slo, WorkloadClas
 class ClassesFile:
     """What classes.csv states. `lines` maps every class name to its line; `complete` says that it has them all.
 
-    `classes` are the classes of the rows; they are fit for use only when the file has no fault.
+    `classes` are the classes of the rows; they are fit for use only when the file has no fault. `in_ms` are the metrics whose
+    limits the file states in milliseconds.
     """
 
     classes: tuple[WorkloadClass, ...] = ()
     lines: Mapping[str, int] | None = None
     complete: bool = False
+    in_ms: frozenset[str] = frozenset()
 
     @property
     def with_blanks(self) -> Mapping[str, str]:
@@ -33,9 +36,10 @@ class ClassesFile:
 
 def read_classes(path: Path, faults: FaultList) -> ClassesFile:
     """The classes of the file at `path`; its faults are added to `faults`."""
-    table = read_table(path, CLASSES, faults)
+    table = read_table(path, (*CLASSES, *LIMITS_MS), faults)
     if table is None:
         return ClassesFile()
+    limits = {metric: _limits_s(table, metric, faults) for metric in TAIL_METRICS}
     if not len(table):
         if not faults.errors:
             faults.add(0, "", "no rows", "the file has a header and no row; write one row for each workload class")
@@ -47,25 +51,33 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
             faults.add(
                 line, "class", "duplicate class", f"class {name!r} stands on line {lines[name]} too; keep one row"
             )
+    for name, earlier in spelled_twice(lines):
+        message = f"class {name!r} stands on line {lines[earlier]} too, {SPELLED_TWICE}"
+        faults.add(lines[name], "class", "duplicate class", message)
     for line, demand in zip(table.lines.tolist(), table.numbers["demand_rps"].tolist(), strict=True):
         if demand > MOST_DEMAND_RPS:
             message = f"{number_text(demand)} is out of range; demand_rps must be <= {MOST_DEMAND_RPS:g}"
             faults.add(line, "demand_rps", "out of range", message)
     _suspect(table, faults)
-    return ClassesFile(_classes(table), lines, complete)
+    in_ms = frozenset(metric for metric in TAIL_METRICS if f"max_{metric}_p99_ms" in table.given)
+    return ClassesFile(_classes(table, limits), lines, complete, in_ms)
 
 
-def _classes(table: Table) -> tuple[WorkloadClass, ...]:
+def _limits_s(table: Table, metric: str, faults: FaultList) -> list[float | None]:
+    """The p99 limits of a metric in seconds, from the one of its two columns that the file has."""
+    in_s, in_ms = f"max_{metric}_p99_s", f"max_{metric}_p99_ms"
+    if {in_s, in_ms} <= table.given:
+        faults.add(1, in_ms, "two units", f"{in_s} and {in_ms} state one limit; keep one of the two columns")
+    if in_ms in table.given:
+        return [None if limit is None else seconds(limit) for limit in optional(table.numbers[in_ms])]
+    return optional(table.numbers[in_s])
+
+
+def _classes(table: Table, limits_s: Mapping[str, list[float | None]]) -> tuple[WorkloadClass, ...]:
     column = {name: optional(values) for name, values in table.numbers.items()}
     limits: Sequence[Slo] = [
         Slo(*values)
-        for values in zip(
-            column["max_ttft_p99_s"],
-            column["max_e2e_p99_s"],
-            column["max_tpot_p99_s"],
-            column["min_success"],
-            strict=True,
-        )
+        for values in zip(*(limits_s[metric] for metric in TAIL_METRICS), column["min_success"], strict=True)
     ]
     return tuple(
         WorkloadClass(
@@ -93,8 +105,3 @@ def _suspect(table: Table, faults: FaultList) -> None:
         elif floor > demand:
             message = f"floor {number_text(floor)} is above the demand {number_text(demand)} of {name!r}; it counts as the demand"
             faults.suspect(line, "floor_rps", "floor above demand", message)
-    for metric in TAIL_METRICS:
-        column, longest = f"max_{metric}_p99_s", LONGEST_S[f"{metric}_p99_s"]
-        for line, limit in zip(table.lines.tolist(), table.numbers[column].tolist(), strict=True):
-            if limit > longest:
-                faults.suspect(line, column, "milliseconds", long_time(limit, longest))

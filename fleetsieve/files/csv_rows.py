@@ -200,6 +200,7 @@ def _check_header(
 ) -> tuple[dict[int, str], frozenset[str]]:
     by_name = {column.name: column for column in known}
     places: dict[str, int] = {}
+    listed_once = f"; the columns are {_names(known)}"
     for place, raw in enumerate(header):
         name = raw.strip()
         if name in places:
@@ -212,15 +213,26 @@ def _check_header(
                 line, "", "unnamed column", f"field {place + 1} of the header is empty; name it or remove the column"
             )
         else:
-            faults.add(line, name, "unknown column", f"unknown column {name!r}" + _meant(name, by_name))
+            meant = _meant(name, by_name)
+            faults.add(line, name, "unknown column", f"unknown column {name!r}{meant or listed_once}")
+            listed_once = listed_once if meant else ""
     missing = [column for column in known if (column.required or column.header) and column.name not in places]
     for column in missing:
         faults.add(line, column.name, "missing column", f"the column {column.name!r} is missing; {column.remedy}")
     return {place: name for name, place in places.items()}, frozenset(column.name for column in missing)
 
 
+NEAR = 0.75
+"""From this similarity on an unknown column is taken for a misspelt one: `demand` for `demand_rps`, not `workload` for `load`."""
+
+_MILLISECONDS = re.compile(r"_(ms|msec|milliseconds)\b")
+
+
 def _meant(name: str, by_name: dict[str, Column]) -> str:
-    in_seconds = re.sub(r"_(ms|msec|milliseconds)\b", "_s", name)
-    if in_seconds != name and in_seconds in by_name:
-        return f"; did you mean {in_seconds!r}? It is in seconds: divide by 1000"
-    return close_match(name, by_name) or f"; the columns are {_names(tuple(by_name.values()))}"
+    """Which column an unknown one may be meant for: another unit, another order of the same words, or a slip of the pen."""
+    in_seconds = _MILLISECONDS.sub("_s", name)
+    words = sorted(in_seconds.casefold().split("_"))
+    same = [known for known in by_name if sorted(known.split("_")) == words]
+    if same and in_seconds != name:
+        return f"; did you mean {same[0]!r}? It is in seconds: divide by 1000"
+    return f"; did you mean {same[0]!r}?" if same else close_match(name, by_name, NEAR)

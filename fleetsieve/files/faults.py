@@ -85,11 +85,11 @@ class FaultList:
         return (*told, *more)
 
 
-def close_match(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` with the known word closest to `word`, or an empty text when none is close."""
+def close_match(word: str, known: Iterable[str], least: float = 0.6) -> str:
+    """`; did you mean 'x'?` with the known word closest to `word`, or an empty text when none is as similar as `least` (of 1)."""
     names = sorted(known)
     by_case = {name.casefold(): name for name in names}
-    found = difflib.get_close_matches(word.strip().casefold(), by_case, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word.strip().casefold(), by_case, n=1, cutoff=least)
     return f"; did you mean {by_case[found[0]]!r}?" if found else ""
 
 

@@ -10,7 +10,9 @@ from fleetsieve.errors import Fault, InputError
 from fleetsieve.files.bundled import resolve
 from fleetsieve.files.cells import read_cells
 from fleetsieve.files.classes import ClassesFile, read_classes
+from fleetsieve.files.contradictions import suspect_contradictions
 from fleetsieve.files.faults import FaultList
+from fleetsieve.files.limits import suspect_limits
 from fleetsieve.files.measurements import Known, read_rows
 from fleetsieve.files.records import attach_records
 from fleetsieve.files.settings import Settings, read_settings
@@ -48,6 +50,8 @@ def read_instance(path: str | Path) -> Folder:
     folder = resolve(path)
     lists = {name: FaultList(str(folder / name)) for name in (INSTANCE, CLASSES, CELLS, MEASUREMENTS)}
     settings = read_settings(folder / INSTANCE, lists[INSTANCE])
+    if settings.newer:  # columns that are unknown here would be wrong only in a folder of this version
+        raise InputError(lists[INSTANCE].errors)
     pools = _known_pools(settings, lists[INSTANCE])
     classes = read_classes(folder / CLASSES, lists[CLASSES])
     cells = read_cells(folder / CELLS, classes, pools, lists[CELLS])
@@ -75,8 +79,11 @@ def read_instance(path: str | Path) -> Folder:
     errors = [*(fault for faults in lists.values() for fault in faults.errors), *record_errors]
     if errors:
         raise InputError(errors, _resuming(folder) if lists[MEASUREMENTS].errors else None)
+    instance = _instance(settings, classes, cells.cells)
+    suspect_limits(classes, measurements, lists[CLASSES])
+    suspect_contradictions(instance, measurements, lists[MEASUREMENTS])
     suspicions = (*(fault for faults in lists.values() for fault in faults.suspicions), *record_suspicions)
-    return Folder(_instance(settings, classes, cells.cells), measurements, suspicions, folder)
+    return Folder(instance, measurements, suspicions, folder)
 
 
 def read_measurements(path: str | Path, instance: Instance) -> tuple[Measurement, ...]:

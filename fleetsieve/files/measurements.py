@@ -13,6 +13,7 @@ from fleetsieve.files.cells import unknown_class, unknown_pool
 from fleetsieve.files.faults import FaultList, close_match, listed
 from fleetsieve.files.plausibility import suspect_measurements
 from fleetsieve.files.schema import BOUNDED, MEASUREMENTS, bound_names, number_text
+from fleetsieve.files.spelling import composed
 from fleetsieve.files.table import Table, read_table
 from fleetsieve.instance import (
     DEFAULT_POOL,
@@ -52,6 +53,7 @@ def read_rows(
     table = read_table(path, MEASUREMENTS, faults)
     if table is None or not len(table):
         return ()
+    table = table.respelled("class", known.classes or ()).respelled("pool", known.pools or ())
     places, keys = _places(table, known.cell_keys or ())
     _check_keys(table, places, keys, known, faults)
     _check_repeats(table, places, keys, faults)
@@ -67,14 +69,17 @@ def _places(table: Table, cell_keys: Sequence[CellKey]) -> tuple[NDArray[np.int6
     keys = list(cell_keys)
     # A NamedTuple equals the plain tuple, and 4.0 equals 4: no key has to be built to be found.
     known: dict[tuple[str, float, str, str], int] = {(*key,): place for place, key in enumerate(keys)}
+    alike = {(key.class_name, key.tp, composed(key.load), key.pool): place for place, key in enumerate(keys)}
     pools = [pool or DEFAULT_POOL for pool in table.text["pool"]]
     places = []
     for key in zip(table.text["class"], table.numbers["tp"].tolist(), table.text["load"], pools, strict=True):
         place = known.get(key)
         if place is None:
             name, tp, load, pool = key
-            place = FAULTY
-            if name and load and not math.isnan(tp):
+            place = alike.get((name, tp, composed(load), pool), FAULTY)
+            if place != FAULTY:
+                known[key] = place
+            elif name and load and not math.isnan(tp):
                 place = known[key] = len(keys)
                 keys.append(CellKey(name, int(tp), load, pool))
         places.append(place)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fleetsieve.files.faults import PRINTED_SUSPICIONS, FaultList, listed
 from fleetsieve.files.schema import bound_names, number_text
 from fleetsieve.files.table import Table
-from fleetsieve.instance import TAIL_METRICS, Cell, LoadKind, Status, WorkloadClass
+from fleetsieve.instance import TAIL_METRICS, Cell, CertificateSettings, LoadKind, Status, WorkloadClass
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +67,17 @@ def suspect_measurements(
 def long_time(value: float, longest: float) -> str:
     """What to say of a latency or limit of `value` seconds that is longer than any that makes sense."""
     return f"{number_text(value)} s is more than {longest:,.0f} s; in milliseconds? Then write {value / 1000.0:.6g}"
+
+
+def wide_slack(certificate: CertificateSettings) -> str:
+    """What to say of a fairness slack η that is not below ε; "" where it is."""
+    eta, epsilon = certificate.fairness_slack, certificate.epsilon
+    if eta < epsilon:
+        return ""
+    return (
+        f"eta {number_text(eta)} is not below epsilon {number_text(epsilon)}: the goodput stage may give up as much fulfilment as "
+        "the gap may have, so a plan may stay undecided with every cell measured; write eta < epsilon (default: epsilon / 2)"
+    )
 
 
 def _suspect_overserved(table: Table, places: NDArray[np.int64], cells: Sequence[Cell], faults: FaultList) -> None:

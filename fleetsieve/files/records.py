@@ -204,6 +204,8 @@ def attach_records(
         records = read_records(folder / name, row.window_s, own)
         if records is not None and row.requests is not None and row.requests != records.sent:
             message = f"{measured.name} says {row.requests:,} requests in line {row.line}; {records.sent:,} are here"
+            missing = row.requests - records.sent
+            message += f"; the {missing:,} that are missing count as failures" if missing > 0 else ""
             own.suspect(0, "", "other number of requests", message)
         attached.append(replace(row, records=records))
     strays = _strays(folder, names, cell_keys)

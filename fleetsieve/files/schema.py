@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from fleetsieve.instance import MOST_DEMAND_RPS, LoadKind, Status
+from fleetsieve.instance import MOST_DEMAND_RPS, TAIL_METRICS, LoadKind, Status
 
 LARGEST_INTEGER = 2**53
 """Up to here every whole number is a float of its own, so a column can be checked as floats."""
@@ -73,7 +73,8 @@ PRIORITY = Range(1e-3, 1e3)
 class Column:
     """One column: `required` means that the file must have it and that no field of it may be empty, `header` only the former.
 
-    `unit` completes "write ..."; `infinite` admits the text `inf` (an upper bound that nothing bounds).
+    `unit` completes "write ..."; `infinite` admits the text `inf` (an upper bound that nothing bounds). `duration` ("s" or "ms") is
+    the unit of a time whose fields may bring their own: 500ms.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Column:
     header: bool = False
     infinite: bool = False
     choices: tuple[str, ...] = ()
+    duration: str = ""
 
     @property
     def numeric(self) -> bool:
@@ -100,7 +102,8 @@ class Column:
         if self.kind is Kind.TEXT:
             return f"write the {self.unit or self.name}"
         what = "a whole number" if self.kind is Kind.INTEGER else "a number"
-        return f"write {what} {self.range}" + (f", in {self.unit}" if self.unit else "")
+        units = ", or with its unit (500ms, 0.5s)" if self.duration else ""
+        return f"write {what} {self.range}" + (f", in {self.unit}" if self.unit else "") + units
 
 
 def number_text(value: float) -> str:
@@ -120,6 +123,10 @@ def _number(name: str, unit: str, range: Range = NON_NEGATIVE, required: bool = 
     return Column(name, Kind.NUMBER, required, range, unit)
 
 
+def _limit(name: str, unit: str = "seconds", duration: str = "s") -> Column:
+    return Column(name, Kind.NUMBER, range=POSITIVE, unit=unit, duration=duration)
+
+
 CLASSES = (
     _text("class", "name of the class", required=True),
     _number("input_tokens", "tokens"),
@@ -127,11 +134,14 @@ CLASSES = (
     _number("demand_rps", "requests/s", required=True),
     _number("priority", "", PRIORITY),
     _number("floor_rps", "requests/s"),
-    _number("max_ttft_p99_s", "seconds", POSITIVE),
-    _number("max_e2e_p99_s", "seconds", POSITIVE),
-    _number("max_tpot_p99_s", "seconds", POSITIVE),
+    _limit("max_ttft_p99_s"),
+    _limit("max_e2e_p99_s"),
+    _limit("max_tpot_p99_s"),
     _number("min_success", "", FRACTION),
 )
+
+LIMITS_MS = tuple(_limit(f"max_{metric}_p99_ms", "milliseconds", "ms") for metric in TAIL_METRICS)
+"""Columns of classes.csv in place of those in seconds; they are read and never written."""
 
 CELLS = (
     _text("class", "name of a class of classes.csv", required=True),

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fleetsieve import __version__
 from fleetsieve.files import toml_schema as schema
 from fleetsieve.files.faults import FaultList
-from fleetsieve.files.toml_lines import Place
+from fleetsieve.files.plausibility import wide_slack
+from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
+from fleetsieve.files.toml_lines import Place, line_of
 from fleetsieve.files.toml_reading import TomlTables, read_toml, shown
 from fleetsieve.files.toml_schema import Key, Type
 from fleetsieve.instance import DEFAULT_POOL, CertificateSettings, Facts, Fleet, MeasureSettings, Pool
@@ -19,7 +22,8 @@ from fleetsieve.instance import DEFAULT_POOL, CertificateSettings, Facts, Fleet,
 class Settings:
     """What instance.toml states. Where it has faults, what is right is here and the rest has its default.
 
-    `pools` is None when the pools cannot be told; a pool whose gpus are faulty has 0.
+    `pools` is None when the pools cannot be told; a pool whose gpus are faulty has 0. `newer`: a newer version of this program
+    made the folder, so what is unknown here need not be wrong, and nothing else of it is read.
     """
 
     name: str = ""
@@ -31,6 +35,7 @@ class Settings:
     measure: MeasureSettings = field(default_factory=MeasureSettings)
     assumptions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=dict)
     noise: Mapping[str, float] = field(default_factory=dict)
+    newer: bool = False
 
     @property
     def fleet(self) -> Fleet:
@@ -46,6 +51,8 @@ def read_settings(path: Path, faults: FaultList) -> Settings:
 
 class _Reader(TomlTables):
     def settings(self) -> Settings:
+        if self.newer():
+            return Settings(newer=True)
         self.refuse_unknown((), self.content, [*schema.TOP, *schema.SECTIONS])
         top = self.values((), self.content, schema.TOP)
         version = top.get("schema_version", schema.SCHEMA_VERSION)
@@ -60,17 +67,33 @@ class _Reader(TomlTables):
         if measure.max_window_s is not None and measure.max_window_s < measure.window_s:
             message = f"max_window_s {measure.max_window_s:g} is less than window_s {measure.window_s:g}"
             self.tell(("measure", "max_window_s"), "out of range", message)
+        certificate = CertificateSettings(**self.section("certificate", schema.CERTIFICATE))
+        if why := wide_slack(certificate):
+            line = line_of(self.lines, ("certificate", "eta"))
+            self.faults.suspect(line, "certificate.eta", "slack above the gap", why)
         return Settings(
             name=top.get("name", ""),
             source=top.get("source", ""),
             max_utilisation=max_utilisation,
             pools=pools,
             facts=Facts(**self.section("facts", schema.FACTS)),
-            certificate=CertificateSettings(**self.section("certificate", schema.CERTIFICATE)),
+            certificate=certificate,
             measure=measure,
             assumptions=self.assumptions(),
             noise=self.section("noise", schema.NOISE),
         )
+
+    def newer(self) -> bool:
+        """Whether the folder has the format of a newer version, which is an error."""
+        version = self.content.get("schema_version")
+        if not isinstance(version, int) or isinstance(version, bool) or version <= schema.SCHEMA_VERSION:
+            return False
+        message = (
+            f"schema_version {version}: a newer version of FleetSieve made this folder; this one ({__version__}) reads "
+            f"schema_version {schema.SCHEMA_VERSION}: install the newer version"
+        )
+        self.tell(("schema_version",), "version", message)
+        return True
 
     def fleet(self) -> tuple[float, tuple[Pool, ...] | None]:
         fleet = self.table("fleet")
@@ -102,6 +125,9 @@ class _Reader(TomlTables):
                 self.tell(
                     (*place, "name"), "duplicate pool", f"a second pool is called {pool.name!r}; names must differ"
                 )
+            for _, earlier in spelled_twice([*(other.name for other in pools), pool.name]):
+                message = f"pool {pool.name!r} is pool {earlier!r}, {SPELLED_TWICE}"
+                self.tell((*place, "name"), "duplicate pool", message)
             pools.append(pool)
         return shared.get("max_utilisation", 1.0), tuple(pools)
 

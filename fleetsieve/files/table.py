@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleetsieve.files.csv_rows import open_rows
+from fleetsieve.files.durations import duration
 from fleetsieve.files.faults import FaultList, close_match
 from fleetsieve.files.schema import FLAG_WORDS, LARGEST_INTEGER, Column, Kind, number_text
+from fleetsieve.files.spelling import respelled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +48,10 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def respelled(self, column: str, known: Iterable[str]) -> Table:
+        """The table with the names of a text column written as they are in `known`, where only the normalisation differs."""
+        return replace(self, text={**self.text, column: respelled(self.text[column], known)})
 
 
 def read_table(path: Path, known: Sequence[Column], faults: FaultList) -> Table | None:
@@ -108,7 +115,9 @@ def _careful_numbers(raw: Sequence[str], column: Column, lines: Sequence[int], f
     faulty: dict[str, list[int]] = {"empty field": [], "not a finite number": [], "not a number": []}
     for i in [i for i, match in enumerate(matches) if match is None]:
         text = texts[i]
-        if not text:
+        if column.duration and (time := duration(text, column.duration)) is not None:
+            values[i] = time
+        elif not text:
             if column.required:
                 faulty["empty field"].append(i)
         elif text[-1] not in "nNfFyY" or text.lower().lstrip("+-") not in _NOT_FINITE:  # the first test saves time
@@ -132,8 +141,18 @@ def _number_fault(column: Column, kind: str, text: str) -> str:
     if comma := _comma_fault(column, text):
         return comma
     if unit := _WITH_UNIT.fullmatch(text.strip()):
-        return f"{text!r} is not a number: leave out the unit {unit[2]!r}; {column.remedy}"
+        return f"{text!r} is not a number: leave out the unit {unit[2]!r}; {_converted(column, unit) or column.remedy}"
     return f"{text!r} is not a number; {column.remedy}{empty}"
+
+
+def _converted(column: Column, stated: re.Match[str]) -> str:
+    """What a number with a unit is in the unit of the column; "" where the two have nothing to do with each other."""
+    number, unit = stated[1], stated[2].lower()
+    if unit == "%" and column.range.most == 1.0:
+        return f"{number} % is {number_text(float(Decimal(number).scaleb(-2)))}"
+    if unit == "ms" and column.unit == "seconds":
+        return f"{number} ms is {number_text(float(Decimal(number).scaleb(-3)))} s"
+    return ""
 
 
 def _comma_fault(column: Column, text: str) -> str:

@@ -59,14 +59,15 @@ class TomlTables:
         return read
 
     def refuse_unknown(self, place: Place, table: Mapping[str, Any], known: Sequence[str] | Mapping[str, Any]) -> None:
-        """Tell every name in the table at `place` that is not `known`."""
+        """Tell every name in the table at `place` that is not `known`, the first with those that are."""
+        names = f" ({_section(place) or 'here'} takes {listed(known, most=20)})"
         for name in table:
             if name not in known:
                 what = "section" if not place and isinstance(table[name], dict) else "key"
-                names = f" ({_section(place) or 'here'} takes {listed(known, most=20)})"
                 self.tell(
                     (*place, name), f"unknown {what}", f"unknown {what} {name!r}{close_match(name, known)}{names}"
                 )
+                names = ""
 
     def tell(self, place: Place, kind: str, message: str) -> None:
         """Add a fault at `place`, with its line; `kind` is a short phrase by which faults are counted."""

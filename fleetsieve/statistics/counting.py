@@ -6,7 +6,8 @@ may not repeat: it keeps the cell out of the committed plan and leaves it open u
 
  - No success: without one successful request there is no tail and no capacity.
  - Closed loop: Little's law. c requests/s that take W seconds each on average are c W in flight; of a loop that was held these
-   are the concurrency N. With requests the mean W is known; without, the p99 takes its place, which is never below the mean.
+   are the concurrency N. With requests the mean W is known; without, the p99 takes its place, or the middle of median and p99:
+   half of the requests took the median at most, and nearly all others the p99.
  - Open loop, from requests: what was sent against what was due; and how late.
  - Open loop, from figures alone: of λ requests/s that arrive during W seconds while c are served, (λ - c) W wait at its end, so the
    last of them takes W (1 - c/λ) seconds at least. A p99 that is far below that contradicts the stated load.
@@ -21,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fleetsieve.instance import TAIL_METRICS, Cell, Instance, LoadKind, Measurement, Status, WorkloadClass
+from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, Status, WorkloadClass
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
 from fleetsieve.records import Floats, RequestRecords
 from fleetsieve.rule_sets import rule_set
@@ -71,7 +72,7 @@ def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> st
     served = row.throughput_rps.interval(NON_NEGATIVE)
     if success.hi == 0.0 or (served is not None and served.hi == 0.0):
         return "no request succeeded"
-    longest_s = _longest_s(row, workload)
+    longest_s = _longest_s(row)
     if served is None or longest_s is None or success.lo < CERTAIN or not math.isfinite(served.hi) or not cell.offered:
         return ""
     if cell.load_kind is LoadKind.CONCURRENCY:
@@ -188,13 +189,11 @@ def _why_length(records: RequestRecords, workload: WorkloadClass) -> str:
     return f"the answers are of another length: {mean:.3g} output tokens on average, of {workload.output_tokens:g}"
 
 
-def _longest_s(row: Measurement, workload: WorkloadClass) -> float | None:
-    """A time that the mean end-to-end latency does not exceed: its p99, or TTFT and TPOT p99 with the class's output tokens."""
-    tails = {metric: row.tail(metric).interval(NON_NEGATIVE) for metric in TAIL_METRICS}
-    e2e, ttft, tpot = tails["e2e"], tails["ttft"], tails["tpot"]
-    if e2e is not None:
-        return e2e.hi if math.isfinite(e2e.hi) else None
-    if ttft is None or tpot is None or not workload.output_tokens:
+def _longest_s(row: Measurement) -> float | None:
+    """A time that the mean end-to-end latency does not exceed; None where nothing tells."""
+    e2e = row.e2e_p99_s.interval(NON_NEGATIVE)
+    if e2e is None or not math.isfinite(e2e.hi):
         return None
-    longest = ttft.hi + tpot.hi * max(0.0, workload.output_tokens - 1.0)
-    return longest if math.isfinite(longest) else None
+    if row.e2e_p50_s is not None and row.e2e_p50_s <= e2e.hi:
+        return (row.e2e_p50_s + e2e.hi) / 2.0
+    return e2e.hi

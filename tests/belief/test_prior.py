@@ -143,6 +143,49 @@ def test_a_column_in_milliseconds_is_refused(tmp_path: Path) -> None:
         )
 
 
+MEASURED = """\
+class,tp,load,seed,status,throughput_rps,success_rate,requests,ttft_p50_s,ttft_p99_s,ttft_p99_lo_s,ttft_p99_hi_s,window_s,source
+chat,2,r1,0,ok,0.9,1,300,0.1,0.4,0.3,inf,270,elsewhere
+chat,2,r1,1,ok,1.0,1,300,0.1,0.2,0.1,0.3,270,elsewhere
+chat,2,r1,2,ok,0.7,1,300,0.1,,,,270,elsewhere
+chat,2,r1,3,oom,,,,,,,,,
+chat,4,r8,0,ok,0,0,300,,,,,270,
+code,4,r8,0,crashed,0,,,,,,,,
+"""
+
+
+def test_a_table_of_measurements_is_a_prior(tmp_path: Path) -> None:
+    """The median of a cell's ok rows; a failed row, and a value of 0, predict nothing."""
+    read = read_predictions(written(tmp_path, MEASURED), FOLDER.instance)
+    assert read.suspicions == ()
+    assert {key: p for key, p in read.predictions.items() if key.tp == 2} == {
+        CellKey("chat", 2, "r1"): Prediction(0.9, pytest.approx(0.3))
+    }
+    assert read.predictions[CellKey("chat", 4, "r8")] == Prediction()
+    assert CellKey("code", 4, "r8") not in read.predictions
+
+
+def test_a_prior_with_further_columns_and_no_status(tmp_path: Path) -> None:
+    rows = "chat,2,r1,3,2,0.99\nchat,2,r1,1,4,0.99\n"
+    read = read_predictions(
+        written(tmp_path, "class,tp,load,seed,throughput_rps,success_rate\n" + rows), FOLDER.instance
+    )
+    assert read.predictions == {CellKey("chat", 2, "r1"): Prediction(3.0)}
+
+
+def test_one_seed_twice_is_one_row_too_many(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r":3 \[load\]: cell chat TP2 r1 stands on line 2 too"):
+        read_predictions(written(tmp_path, MEASURED.replace("r1,1,ok", "r1,0,ok")), FOLDER.instance)
+
+
+def test_a_run_takes_the_measurements_of_its_own_instance_as_a_prior(cli, tmp_path) -> None:
+    table = FOLDER.path / "measurements.csv"
+    assert cli("run", GRID, "--replay", "--prior", table, "--out", "run").code == 0
+    assert (tmp_path / "run" / "prior.csv").read_bytes() == table.read_bytes()
+    assert cli("certify", "run").code == 0
+    assert "measurements.csv" in " ".join(cli("run", "--help").out.split())
+
+
 def prior_text(factor: float) -> str:
     rows = (f"{k.class_name},{k.tp},{k.load},{p.throughput_rps},{p.ttft_p99_s}\n" for k, p in predicted(factor).items())
     return HEADER + "".join(rows)

@@ -11,7 +11,7 @@ import pytest
 from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.allocation import STAGES, Engine, Optimum
-from fleetsieve.certificate import Certificate, Verdict, certify
+from fleetsieve.certificate import Certificate, Verdict, certify, verdict_sentence
 from fleetsieve.envelope import Envelope
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import (
@@ -229,3 +229,17 @@ def test_an_optimistic_solve_that_is_cut_short_certifies_nothing() -> None:
     assert found.verdict is Verdict.UNDECIDED
     assert (found.blocking, found.reason) == ("solver", "time limit")
     assert found.gap.largest == math.inf
+
+
+def test_a_verdict_names_the_loads_that_nobody_looked_above() -> None:
+    """A plan on the highest load of an arm that still meets its SLO may hide capacity; so may a floor that is missed."""
+    ladder = [Cell(CellKey("chat", 2, f"c{n}"), 2, LoadKind.CONCURRENCY, float(n)) for n in (64, 128)]
+    rows = [measured(ladder[0], 2.0), measured(ladder[1], 3.0)]
+    for floor, told in ((None, Verdict.FEASIBLE), (20.0, Verdict.INFEASIBLE)):
+        found = certificate_of(fleet(4, [WorkloadClass("chat", 20.0, LIMITED, floor_rps=floor)], *ladder), *rows)
+        assert found.verdict is told
+        assert "chat TP2 c128 (c256 could serve at most 6.300 requests/s on a replica)" in verdict_sentence(found)
+    closed = certificate_of(
+        fleet(4, [WorkloadClass("chat", 20.0, LIMITED)], *ladder), rows[0], measured(ladder[1], 3.0, 2.0)
+    )
+    assert "No higher load" not in verdict_sentence(closed)

@@ -165,6 +165,9 @@ def test_bad_files_are_told_in_full(cli, folder):
     for faults in (validated.document["faults"], solved.document["error"]["faults"]):
         assert {(fault["line"], fault["column"]) for fault in faults} == {(4, "load_kind"), (4, "offered")}
     assert "'closed'" in solved.err
+    assert validated.err == solved.err
+    assert len(validated.err.splitlines()) == 3
+    assert "\\n" not in validated.err
 
 
 @pytest.mark.parametrize("command", [["validate"], ["solve"], ["certify"], ["run", "--replay"]])

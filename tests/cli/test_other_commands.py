@@ -129,6 +129,31 @@ def test_what_is_bundled_is_valid(cli, name):
     assert document["requests_for_p99_bound_one_cell"] == requests_for_p99_bound(confidence)
 
 
+LADDER = [{"class": "chat", "tp": 2, "pool": "default", "load": "c8", "capacity_rps": 2.0,
+           "next_load": "c16", "next_offered": 16.0, "next_at_most_rps": 4.2}]  # fmt: skip
+
+
+def test_validate_shows_what_it_understood_and_where_ladders_end_too_early(cli, folder):
+    folder.change("classes.csv", '"chat",,,8,1,,2', '"chat",,,8,1,,2000ms')
+    document = cli("validate", folder.path, "--json").document
+    assert document["slos"]["chat"]["max_ttft_p99_s"] == 2.0
+    assert document["slos"]["chat"]["min_success"] is None
+    assert [top for top in document["ladder_tops"] if top["class"] == "chat"] == LADDER
+    assert {(top["class"], top["tp"]) for top in document["ladder_tops"]} == {("chat", 2), ("code", 2)}
+    text = cli("validate", folder.path).out
+    assert "SLO of chat: TTFT p99 <= 2 s" in text
+    assert (
+        "chat TP2: the top rung c8 still meets the SLO at 2.000 requests/s of one replica; c16 could bring at most"
+        in text
+    )
+    assert "code TP4" not in text
+
+
+def test_a_slack_that_may_keep_the_gap_open_is_told(cli, folder):
+    assert "eta 0.2 is not below epsilon 0.1" in cli("solve", folder.path, "--eta", 0.2, "--epsilon", 0.1).err
+    assert "eta" not in cli("solve", folder.path, "--eta", 0.05, "--epsilon", 0.1).err
+
+
 def test_doctor(cli):
     document = cli("doctor", "--json").document
     assert document["ok"] is True

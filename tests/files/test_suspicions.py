@@ -37,11 +37,11 @@ def test_a_suspicious_row(sample: Sample, row: str, column: str, message: str) -
     "row",
     [
         "chat,2,c8,0,ok,1,,380,,400,,1",  # far beyond the limit, as an overloaded server is
-        "chat,2,c8,0,ok,1,0.2,0.2,1,1,,1",  # all requests alike
+        "chat,2,c8,0,ok,8,0.2,0.2,1,1,,1",  # all requests alike
         "chat,2,c8,0,ok,1,,8.04,,8,,1",  # rounding
         "code,4,r2,0,ok,2.15,,1,,,,1",  # random arrivals over a finite time
         "chat,2,c8,0,ok,90,,1,,9,,1",  # a concurrency bounds no rate
-        "chat,2,c8,0,ok,0,0,0,0,0,0,1",
+        "code,4,r2,0,ok,2,0,0,0,0,0,1",
     ],
 )
 def test_no_suspicion(sample: Sample, row: str) -> None:
@@ -118,7 +118,12 @@ def test_suspicious_classes(sample: Sample) -> None:
     told = [place(f) for f in sample.read().suspicions]
     assert told == [
         ("classes.csv", 2, "floor_rps", "floor 15 is above the demand 12 of 'chat'; it counts as the demand"),
-        ("classes.csv", 2, "max_e2e_p99_s", "30000 s is more than 7,200 s; in milliseconds? Then write 30"),
+        (
+            "classes.csv",
+            2,
+            "max_e2e_p99_s",
+            "a limit of 30000 s is above 3,600 s, and limits nothing; was 30000 ms meant? Then write 30000ms",
+        ),
     ]
 
 

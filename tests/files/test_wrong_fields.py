@@ -59,13 +59,15 @@ FIELDS = [
     ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,-1,ok", 3, "seed", "-1 is negative; seed must be >= 0"),
     ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,1e300,ok", 3, "seed", "1e+300 is too large"),
     ("measurements.csv", "0.995", "99.5", 2, "success_rate", "success_rate is a fraction; 99.5 looks like percent, write 0.995"),
-    ("measurements.csv", "0.995", "99.5%", 2, "success_rate", "'99.5%' is not a number: leave out the unit '%'"),
+    ("measurements.csv", "0.995", "99.5%", 2, "success_rate", "'99.5%' is not a number: leave out the unit '%'; 99.5 % is 0.995"),
     ("measurements.csv", "0.995,400", "0.995,400.5", 2, "requests", "400.5 is not a whole number; write a whole number >= 0"),
     ("measurements.csv", "ok,1.5", "ok,-1.5", 2, "throughput_rps", "-1.5 is negative; throughput_rps must be >= 0"),
     ("measurements.csv", "0.2,0.8", "0.2,NaN", 3, "ttft_p99_s", "'NaN' is not a finite number; write a number >= 0, in seconds, or leave it empty"),
     ("measurements.csv", "0.2,0.8", "0.2,infinity", 3, "ttft_p99_s", "'infinity' is not a finite number"),
     ("measurements.csv", "0.2,0.8", "0.2,0x1p3", 3, "ttft_p99_s", "'0x1p3' is not a number"),
-    ("measurements.csv", "0.2,0.8", "0.2,800 ms", 3, "ttft_p99_s", "'800 ms' is not a number: leave out the unit 'ms'"),
+    ("measurements.csv", "0.2,0.8", "0.2,800 ms", 3, "ttft_p99_s", "'800 ms' is not a number: leave out the unit 'ms'; 800 ms is 0.8 s"),
+    ("classes.csv", "6,2,30", "6,2 min,30", 2, "max_ttft_p99_s", "'2 min' is not a number; write a number > 0, in seconds, or with its unit (500ms, 0.5s), or leave it empty"),
+    ("classes.csv", "6,2,30", "6,-200ms,30", 2, "max_ttft_p99_s", "-0.2 is negative; max_ttft_p99_s must be > 0"),
 ]  # fmt: skip
 
 

@@ -151,6 +151,24 @@ def test_a_wrong_column(sample: Sample, old: str, new: str, column: str, message
     assert message in said
 
 
+BENCHMARK = (
+    "workload,gpu,tp,request_rate,max_concurrency,num_prompts,request_throughput,p99_ttft_ms,p99_tpot_ms,duration_s"
+)
+
+
+def test_a_raw_benchmark_table_is_told_the_columns_once_and_only_near_names(sample: Sample) -> None:
+    sample.write("measurements.csv", f"{BENCHMARK}\nchat,H100,2,1,,300,1.0,181.5,32.46,300.1\n")
+    told = {fault.column: fault.message for fault in sample.faults()}
+    assert list(told) == [*(name for name in BENCHMARK.split(",") if name != "tp"), "class", "load", "status"]
+    assert sum("the columns are class, tp" in message for message in told.values()) == 1
+    assert "the columns are class, tp" in told["workload"]
+    meant = {name: message for name, message in told.items() if "did you mean" in message}
+    assert meant == {
+        "p99_ttft_ms": "unknown column 'p99_ttft_ms'; did you mean 'ttft_p99_s'? It is in seconds: divide by 1000",
+        "p99_tpot_ms": "unknown column 'p99_tpot_ms'; did you mean 'tpot_p99_s'? It is in seconds: divide by 1000",
+    }
+
+
 def test_spaces_around_fields_are_fine(sample: Sample) -> None:
     sample.write("cells.csv", "class, tp, load , load_kind, offered, gpus\nchat, 2, c8, concurrency, 8 , 2\n")
     sample.write("measurements.csv", "class, tp, load, status\nchat, 2, c8, ok\n")

@@ -47,7 +47,8 @@ def test_a_wrong_key_is_told(sample: Sample, text: str, line: int, column: str, 
 
 
 REPLACED = [
-    ("schema_version = 1", "schema_version = 2", 1, "schema_version", "schema_version 2 is unknown; write 1"),
+    ("schema_version = 1", "schema_version = 2", 1, "schema_version", "schema_version 2: a newer version of FleetSieve made this folder; this one ("),
+    ("schema_version = 1", "schema_version = 0", 1, "schema_version", "schema_version 0 is unknown; write 1"),
     ("schema_version = 1\n", "", 0, "schema_version", "the key 'schema_version' is missing; write schema_version = (a whole number >= 0)"),
     ('name = "two-classes"', 'name = ""', 2, "name", "name is empty; write the name of the instance"),
     ('name = "two-classes"', "name = 7", 2, "name", "7 is not a text; name must be a text"),
@@ -67,6 +68,24 @@ def test_a_wrong_line_is_told(sample: Sample, old: str, new: str, line: int, col
     file, at, key, said = place(sample.faults()[0])
     assert (file, at, key) == ("instance.toml", line, column)
     assert message in said
+
+
+def test_the_known_keys_are_listed_once(sample: Sample) -> None:
+    sample.write("instance.toml", TOML + "[noise]\nfirst = 1\nsecond = 2\nttft_p9 = 3\n")
+    told = [fault.message for fault in sample.faults()]
+    assert told == [
+        "unknown key 'first' ([noise] takes ttft_p99, e2e_p99, tpot_p99, throughput)",
+        "unknown key 'second'",
+        "unknown key 'ttft_p9'; did you mean 'ttft_p99'?",
+    ]
+
+
+def test_a_newer_version_is_told_before_what_it_added(sample: Sample) -> None:
+    sample.replace("instance.toml", "schema_version = 1", "schema_version = 2\nowner = 'me'")
+    sample.replace("classes.csv", "priority", "importance")
+    sample.replace("measurements.csv", "status", "state")
+    assert sample.fault()[:3] == ("instance.toml", 1, "schema_version")
+    assert sample.fault()[3].endswith("reads schema_version 1: install the newer version")
 
 
 def test_pools(sample: Sample) -> None:

@@ -66,7 +66,7 @@ def _made(kind: str, folder: Path) -> Path:
         rows = (source / "measurements.csv").read_text().splitlines(keepends=True)
         (source / "measurements.csv").write_text("".join(row for row in rows if ",c8," not in row))
     elif kind == "infeasible":
-        source = _table(folder / "table", floor="8", rows=GOOD.replace("ok,2,1,4", "ok,1,1,4"))
+        source = _table(folder / "table", floor="8", rows=GOOD.replace("ok,2,1,4", "ok,1,1,8"))
     elif kind == "failed":
         source = _table(folder / "table", rows=FAILED)
     elif kind == "hostile":

@@ -46,6 +46,31 @@ def test_the_document_of_one_axis(cli):
     ]
 
 
+def test_a_limit_in_milliseconds_is_the_same_axis(cli):
+    in_s = cli("sensitivity", SIM, "--slo", "chat.ttft_p99_s=0.3:2.2", "--json")
+    assert in_s.err == ""
+    for text in ("chat.ttft_p99_ms=300:2200", "chat.ttft_p99_s=300ms:2.2s"):
+        other = cli("sensitivity", SIM, "--slo", text, "--json")
+        assert (other.err, other.document) == ("", in_s.document)
+    assert "is not LO:HI" in cli("sensitivity", SIM, "--slo", "chat.ttft_p99_s=300min:2").err
+
+
+@pytest.mark.parametrize(
+    ("slo", "said"),
+    [
+        (
+            "chat.ttft_p99_s=300:2200",
+            "a limit of 300 s is above 100 s, and limits nothing; was 300 ms meant? Then write 300ms",
+        ),
+        ("chat.tpot_p99_s=0.00002:0.0001", "which no server meets; was 0.1 s meant? Then write 0.1s"),
+    ],
+)
+def test_a_range_where_no_limit_lies_is_told(cli, slo, said):
+    answer = cli("sensitivity", SIM, "--slo", slo)
+    assert answer.code == 0
+    assert said in answer.err
+
+
 def test_the_tightest_limit_and_how_far_the_plan_carries(cli):
     answers = cli("sensitivity", SIM, *E2E, "--json").document["answers"]
     # A range that ends elsewhere asks another question of the intervals, and the same of the plan.
