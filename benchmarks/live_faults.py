@@ -54,9 +54,12 @@ def main() -> int:
                              measure="max_looks = 1")  # fmt: skip
             quiet = subprocess.DEVNULL
             code = started(live.arguments(folder / "run"), folder, stdout=quiet, stderr=quiet).wait()
-            (row,) = rows(folder / "run")
             remaining = len(with_words(live.words))
             left += remaining
+            if not (found := rows(folder / "run")):  # the configuration is at fault: nothing of it is stored
+                print(f"| {fault} | no row | | | {code} | {remaining} | |", flush=True)
+                continue
+            (row,) = found
             took_s, success = float(row["cost_gpu_s"]), row["success_rate"]  # one GPU: its GPU-seconds are seconds
             share = f"{float(success):.0%}" if success else ""
             told = row["source"].replace(live.words, "tiny").replace("|", "/")

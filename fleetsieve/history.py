@@ -133,7 +133,7 @@ def state_of(read: Folder, history: History | None, engine: Engine, policy: str 
         seed, named = history.seed, policy or history.policy
         stop = UnprofitableWithin(history.horizon_h) if history.horizon_h is not None else None
         if (read.path / HIDDEN).is_file():
-            looks = Replay(read_measurements(read.path / HIDDEN, read.instance)).looks
+            looks = Replay(read_measurements(read.path / HIDDEN, read.instance), read.measurements).looks
         if (read.path / PRIOR).is_file():
             prior = read_predictions(read.path / PRIOR, read.instance).predictions
     chosen = policy_named(named) if named else DecisionGap()

@@ -266,9 +266,10 @@ class Journal:
         digest = files.get(PRIOR) if isinstance(files, dict) else None
         return digest if isinstance(digest, str) else None
 
-    def mend(self) -> None:
+    def mend(self) -> str:
         """Cut off what a kill left torn. A row that the log has and the table lost is revealed again, where the run is a replay.
 
+        Gives the text of a row that was cut off and has all its fields, so that it may have been whole; "" where there is none.
         To be called before the first row or step is added. Nothing is changed before all of it is known to fit.
 
         Raises:
@@ -279,7 +280,8 @@ class Journal:
         done, lost = len(self.lines) - 1, len(self.lines) - 1 - len(rows)
         torn = [name for name, whole in self._whole.items() if (self.folder / name).stat().st_size > len(whole)]
         if not torn and lost <= 0:
-            return
+            return ""
+        end = (self.folder / MEASURED).read_bytes()[len(self._whole[MEASURED]) :].decode("utf-8", errors="replace")
         again = self._revealed_again() if lost == 1 else None
         if lost > 0 and again is None:
             raise UsageError(
@@ -297,6 +299,7 @@ class Journal:
             raise FleetSieveError(f"cannot write {self.folder}: {fault.strerror or fault}") from fault
         if again is not None:
             self.add_row(again)
+        return end if end.count(",") >= len(self._columns) - 1 > 0 else ""
 
     def _revealed_again(self) -> Measurement | None:
         """The row of the log's last step, from the hidden table of a replay; None where it is not there, byte by byte."""

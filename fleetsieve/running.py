@@ -6,13 +6,18 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 
+from fleetsieve import __version__
 from fleetsieve.brief import summary
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
+from fleetsieve.cost import cost_gpu_s
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import Measurement, Status
-from fleetsieve.journal import Journal, Line, digests
+from fleetsieve.journal import MEASURED, Journal, Line, digests
 from fleetsieve.probes import Probe, SideBySide
 from fleetsieve.sieve import Experiment, Sieve
+
+BY_HAND, INTERRUPTED = "added by hand", "measured before the run was interrupted"
+"""Why a row stands in the log that the loop did not ask for."""
 
 
 @dataclass(frozen=True)
@@ -29,36 +34,79 @@ class Step:
         return summary(f"Step {self.number}: {self.experiment.key} {self.row.status}", self.changed.split("; "))
 
 
-def resume(sieve: Sieve, journal: Journal, measured: Sequence[Measurement]) -> tuple[Sieve, tuple[Step, ...]]:
+def resume(
+    sieve: Sieve,
+    journal: Journal,
+    measured: Sequence[Measurement],
+    may_be_asked: Callable[[Measurement], bool] = lambda _: True,
+) -> tuple[Sieve, tuple[Step, ...]]:
     """The state after the rows that a journal already has, and the step whose line a kill kept from the log (if any).
 
     `sieve` is the state before any measurement. The missing line is written: the loop is deterministic, so it is the one that
-    would have stood there.
+    would have stood there. Rows at the end that the loop did not ask for, or that its probe cannot have given (`may_be_asked`),
+    were added by hand, and are taken as such.
 
     Raises:
         UsageError: when the log speaks of other rows than those measured, or a file or row was edited since.
     """
     done = len(journal.lines) - 1
     if len(measured) < done:
-        raise UsageError(f"{journal.folder}: the log has {done} steps, but only {len(measured)} rows are measured")
+        raise UsageError(
+            f"{journal.folder}: the log has {done} steps, but only {len(measured)} rows are measured",
+            f"put {journal.folder / MEASURED} back as it was, or start a new run",
+        )
+    _refuse_between(journal, measured)
     for number, (row, line) in enumerate(zip(measured, journal.lines[1:], strict=False), start=1):
         if line.get("asked") != key_document(row.key):
             raise UsageError(
-                f"{journal.folder}: step {number} of the log is not of {row.key}, which measured row {number} is"
+                f"{journal.folder}: step {number} of the log is not of {row.key}, which measured row {number} is",
+                f"put {journal.folder / MEASURED} back in its order; rows of your own go to its end",
             )
         sieve = sieve.tell(row)
     journal.refuse_edited(measured)
     steps = []
     for row in measured[done:]:
-        asked = sieve.ask()
-        if asked.key != row.key:
-            asked = Experiment(
-                row.key, asked.look, "measured before the run was interrupted", asked.expected_cost_gpu_s, {}
-            )
+        asked = None if sieve.finished or not may_be_asked(row) else sieve.ask()
+        if asked is None or asked.key != row.key:
+            killed = asked is not None and len(measured) == done + 1 and _may_differ(journal)
+            asked = _unasked(sieve, row, INTERRUPTED if killed else BY_HAND)
         steps.append(_step(len(journal.lines), asked, row, sieve))
         journal.add_step(step_line(steps[-1], journal.row_digest(steps[-1].number)))
         sieve = steps[-1].sieve
     return sieve, tuple(steps)
+
+
+def _may_differ(journal: Journal) -> bool:
+    """Whether a killed run may have stored a row that this loop would not have asked for now.
+
+    Of looks side by side the later may end first, and another version may have chosen otherwise.
+    """
+    return journal.start.get("max_servers", 1) != 1 or journal.start.get("fleetsieve") != __version__
+
+
+def _unasked(sieve: Sieve, row: Measurement, reason: str) -> Experiment:
+    """The question that a row answers which the loop would not have asked."""
+    look = sum(one.key == row.key for one in sieve.measurements)
+    cost = cost_gpu_s(sieve.instance, sieve.instance.cell_by_key[row.key], sieve.running)
+    return Experiment(row.key, look, reason, cost, {})
+
+
+def _refuse_between(journal: Journal, measured: Sequence[Measurement]) -> None:
+    """Refuse rows that were added between those of the log: their place tells nobody what was known when."""
+    logged = [line.get("row_sha256") for line in journal.lines[1:]]
+    strange, rest = [], iter(logged)
+    waiting = next(rest, None)
+    for number, row in enumerate(measured, start=1):
+        if waiting is not None and journal.row_digest(number) == waiting:
+            waiting = next(rest, None)
+        elif waiting is not None:
+            strange.append(row)
+    if waiting is None and strange:
+        row = strange[0]
+        raise UsageError(
+            f"{journal.folder / MEASURED}:{row.line}: the row of {row.key}, seed {row.seed}, was added between rows of the run",
+            "move it to the end of the file, where rows of your own are taken, then go on with --resume",
+        )
 
 
 def run(

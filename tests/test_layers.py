@@ -36,7 +36,8 @@ STORY = """
     sieve                   ask and tell
     files                   folders <-> instances
     processes               a child with all that it starts
-    load serving            requests sent to a replica; a server and its GPUs
+    load                    requests sent to a replica
+    serving                 a server and its GPUs
     what_if                 the same fleet under other numbers
     sensitivity             at which numbers the decision changes
     probes                  what measures a cell

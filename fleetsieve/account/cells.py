@@ -182,7 +182,7 @@ def _not_asked(own: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
     if known is None:
         return "it cannot be measured: the table that is replayed has no row of it"
     if standing is Standing.GIVEN_UP:
-        return f"it ended in {known.rows[-1].status} {len(known.rows)} times, and is not tried again; made to run, it might"
+        return f"{_ended(known)}, and is not tried again; made to run, it might"
     if b.committable:
         return "usable, and not needed: the plan does as well without it"
     if standing is Standing.SET_ASIDE:
@@ -199,7 +199,7 @@ def _not_asked(own: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
 def _lacking(own: ClassEnvelope, known: KnownCell) -> str:
     """What keeps a measured cell from being committed."""
     if known.failed:
-        return f"it ended in {known.rows[-1].status}"
+        return _ended(known)
     lacking = lacks(known, own.view.workload.slo)
     if lacking:
         return f"its rows lack {', '.join(lacking)}"
@@ -221,3 +221,14 @@ NAMES = {
 def limit_name(quantity: str) -> str:
     """A quantity as a person reads it."""
     return NAMES[quantity]
+
+
+def _ended(known: KnownCell) -> str:
+    """How the last measurement of a cell that failed ended, and how often it was measured."""
+    last, count = known.rows[-1], len(known.rows)
+    times = f" {count} times" if count > 1 else ""
+    return (
+        f"it was measured{times}, and does not count: {last.refused}"
+        if last.refused
+        else f"it ended in {last.status}{times}"
+    )

@@ -73,7 +73,10 @@ def command(
         view = LiveView(messages())
         made: list[Measurement] = []
         try:
-            with terminated(probing.live), probings.opened(probing, read, path, seed, view) as probe:
+            with (
+                terminated(probing.live),
+                probings.opened(probing, read, path, seed, view, way_on="the same command") as probe,
+            ):
                 for number, cell in enumerate(looks, start=1):
                     row = probe.measure(cell.key, sum(r.key == cell.key for r in rows))
                     try:
@@ -85,8 +88,9 @@ def command(
                     made.append(row)
                     if not as_json:
                         say(results(), f"{number} of {len(looks)}  {measured_line(row)}")
-        except KeyboardInterrupt:
-            say(messages(), _how_to_go_on(path, looks, len(made), grid=grid))
+        except (KeyboardInterrupt, FleetSieveError) as fault:
+            if made or isinstance(fault, KeyboardInterrupt):
+                say(messages(), _how_to_go_on(path, looks, len(made), grid=grid))
             raise
     if as_json:
         emit({"measured": [_document(row) for row in made]})
@@ -94,7 +98,7 @@ def command(
 
 
 def _how_to_go_on(path: Path, looks: list[Cell], made: int, *, grid: bool) -> str:
-    """What an interrupted command kept, and what gives the rest."""
+    """What a command that was interrupted or failed kept, and what gives the rest."""
     kept = f"{made} of {len(looks)} looks are in {path}/measurements.csv"
     if grid:
         return f"{kept}; go on with the same command"

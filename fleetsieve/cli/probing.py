@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,16 @@ PROBES = (REPLAY, VLLM)
 
 @dataclass(frozen=True)
 class Probing:
-    """What a run measures with, as its command line or the first line of its log says."""
+    """What a run measures with, as its command line or the first line of its log says.
+
+    Relative paths in `config` are seen from `folder` (None: its own).
+    """
 
     probe: str = REPLAY
     config: Path | None = None
     endpoints: Mapping[int, str] = field(default_factory=dict)
     max_servers: int = 1
+    folder: Path | None = None
 
     @property
     def live(self) -> bool:
@@ -62,6 +66,24 @@ class Probing:
             return cls(str(start["probe"]), Path(start["config"]), endpoints, int(start["max_servers"]))
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise UsageError(f"the first line of the log is damaged: {fault!r} about what it measures with") from fault
+
+
+def newest(probing: Probing, run: Path) -> Probing:
+    """`probing` with the serve.toml that counts for a run that goes on: the one it was started with, or the one in its folder.
+
+    The run keeps a copy of what it used. Where the two differ one was mended, and the one that was written last counts.
+    """
+    from fleetsieve.journal import SERVE
+
+    given, kept = probing.config, run / SERVE
+    if given is None or not kept.is_file():
+        return probing
+    try:
+        if given.read_bytes() == kept.read_bytes() or given.stat().st_mtime_ns >= kept.stat().st_mtime_ns:
+            return probing
+    except OSError:
+        pass  # it is gone, or cannot be read
+    return replace(probing, config=kept, folder=given.parent)
 
 
 def asked(
@@ -124,7 +146,7 @@ def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) ->
     from fleetsieve.serving.config import read_serve_config
 
     assert probing.config is not None
-    config = read_serve_config(probing.config)
+    config = read_serve_config(probing.config, probing.folder)
     if len(read.instance.fleet.pools) > 1:
         raise UsageError(
             "a live run measures one pool, and the instance has several", "give each pool a run of its own"
@@ -168,8 +190,9 @@ def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSie
     absent: list[FleetSieveError] = []
     generator = config.load.program
     if shutil.which(generator[0]) is None:
-        hint = "install the load generator, or give its path: [load] command = [...]"
-        absent.append(EngineMissing(f"there is no command {generator[0]!r}, which sends the load", hint))
+        absent.append(
+            EngineMissing(f"there is no command {generator[0]!r}, which sends the load", config.load.kind.install)
+        )
     absent += [
         UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
         for url in endpoints.values()
@@ -183,11 +206,19 @@ def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSie
 
 @contextmanager
 def opened(
-    probing: Probing, read: Folder, run: Path, seed: int, view: LiveView | None, paid_gpu_s: float | None = None
+    probing: Probing,
+    read: Folder,
+    run: Path,
+    seed: int,
+    view: LiveView | None,
+    paid_gpu_s: float | None = None,
+    *,
+    way_on: str,
 ) -> Iterator[Probe]:
     """The probe of the run at `run`. When this ends, however it ends, no server of it is left.
 
-    `paid_gpu_s` is what the rows of the run cost before (see `Replicas`); None where the folder is no run.
+    `paid_gpu_s` is what the rows of the run cost before (see `Replicas`); None where the folder is no run. `way_on` is the command
+    that goes on when an error has ended it.
 
     Raises:
         UsageError: when its files, its GPUs or its load generator are not as they must be.
@@ -197,7 +228,7 @@ def opened(
         from fleetsieve.journal import HIDDEN
         from fleetsieve.probes import Replay
 
-        yield Replay(read_measurements(run / HIDDEN, read.instance))
+        yield Replay(read_measurements(run / HIDDEN, read.instance), read.measurements)
         return
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes.live import Live
@@ -227,4 +258,5 @@ def opened(
             cells=ready.cells,
             measured=read.measurements,
             tell=view.phase,
+            way_on=way_on,
         )

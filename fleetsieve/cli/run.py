@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +107,17 @@ def command(
             began = "no prior" if journal.prior_sha256 is None else f"another prior, which is its {journals.PRIOR}"
             raise UsageError(f"{out} was started with {began}", "resume it without --prior: the run has what it needs")
         probing = probings.Probing.of_log(journal.start)
-        if wished is not None and (wished.probe, wished.endpoints) != (probing.probe, probing.endpoints):
+        other = wished is not None and (
+            wished.probe != probing.probe or wished.endpoints not in ({}, probing.endpoints)
+        )
+        if other:
             raise UsageError(
                 f"{out} was started with --probe {probing.probe}", "resume it without --probe and --endpoint"
             )
-        if wished is not None and wished.live:
-            probing = wished  # ports and deadlines may be mended on the way
+        if wished is not None and wished.live:  # ports and deadlines may be mended on the way
+            probing = replace(probing, config=wished.config, max_servers=max_servers or probing.max_servers)
+        elif probing.live:
+            probing = probings.newest(probing, out)
         return go_on(journal, stated, probing, as_json=as_json, by_verdict=by_verdict)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleetsieve.cli.main import emit
 from fleetsieve.cli.options import VERDICT_CODES
 from fleetsieve.cli.probing import Probing, opened
-from fleetsieve.errors import UsageError
+from fleetsieve.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
@@ -75,7 +77,7 @@ def sieve_of(read: Folder, stated: Request, probe: Probe, prior: Any) -> Sieve:
 def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool, by_verdict: bool) -> int:
     """Go on with the run of `journal` until it is finished; gives the exit code."""
     from fleetsieve import __version__
-    from fleetsieve.files import read_instance, read_predictions
+    from fleetsieve.files import read_predictions
     from fleetsieve.journal import PRIOR
     from fleetsieve.presentation.terminal import messages, say
 
@@ -86,8 +88,10 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
             f"warning: the run was started by version {version}, this is {__version__}: its choices may differ",
             "yellow",
         )
-    journal.mend()
-    read = _under_its_rules(read_instance(journal.folder), journal)
+    if cut := journal.mend():
+        told = "an unfinished last row of measurements.csv, as a kill leaves one, was cut off"
+        say(messages(), f"note: {told}; if it was added by hand, add it again, with an end of line: {cut}", "yellow")
+    read = _under_its_rules(_read(journal), journal)
     _keep_config(journal, probing, read)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(probing)
@@ -95,7 +99,9 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         paid_gpu_s = sum(row.cost_gpu_s or 0.0 for row in read.measurements)
         with (
             terminated(probing.live),
-            opened(probing, read, journal.folder, stated.seed, view, paid_gpu_s) as probe,
+            opened(
+                probing, read, journal.folder, stated.seed, view, paid_gpu_s, way_on=_way_on(journal, probing)
+            ) as probe,
         ):
             sieve, grid_gpu_s, cells = _looped(
                 journal, read, probe, sieve_of(read, stated, probe, prior), probing, view
@@ -108,6 +114,37 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         )
         raise
     return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+def _read(journal: Journal) -> Folder:
+    """The folder of the run.
+
+    Raises:
+        InputError: when its files have faults; where rows have some, the hint says what can be done about those.
+    """
+    from fleetsieve.files import read_instance
+    from fleetsieve.journal import MEASURED
+
+    try:
+        return read_instance(journal.folder)
+    except InputError as fault:
+        if fault.hint or any(Path(one.file).name != MEASURED for one in fault.faults):
+            raise
+        hint = (
+            f"correct or remove rows that were added to {journal.folder / MEASURED}, then go on with --resume; "
+            "cells that cells.csv lacks are for a new run"
+        )
+        raise InputError(fault.faults, hint) from fault
+
+
+def _way_on(journal: Journal, probing: Probing) -> str:
+    """The command that goes on with a run once what ended it is mended."""
+    from fleetsieve.journal import SERVE
+
+    command = f"fleetsieve run {shlex.quote(str(journal.folder))} --resume"
+    if probing.config is None or probing.config == journal.folder / SERVE:
+        return command
+    return f"{command} --config {shlex.quote(str(probing.config))}"
 
 
 def _under_its_rules(read: Folder, journal: Journal) -> Folder:
@@ -197,7 +234,8 @@ def _looped(
     cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in looks]
     grid_gpu_s = grid()
     show_start(console, read.instance.name, sieve.policy.name, len(cells), grid_gpu_s)
-    sieve, again = resume(sieve, journal, read.measurements)
+    may_be_asked = probe.hides if isinstance(probe, Replay) else lambda _: True
+    sieve, again = resume(sieve, journal, read.measurements, may_be_asked)
     if read.measurements:
         say(console, _measured_before(read.measurements))
     for step in again:

@@ -163,11 +163,11 @@ def _slo_axis(text: str) -> SloAxis:
     in_s = metric.removesuffix("_ms") + "_s"
     in_ms = metric.endswith("_ms") and in_s in METRICS
     if metric == SUCCESS:
-        return SloAxis(name, metric, *_range("--slo", span, f"--slo {name}.{SUCCESS}=0.9:0.99"))
+        return SloAxis(name, metric, *_range("--slo", text, f"--slo {name}.{SUCCESS}=0.9:0.99", span))
     ends = [duration(end, "ms" if in_ms else "s") for end in span.split(":")]
     low, high = ends if len(ends) == 2 else (None, None)
     if low is None or high is None:
-        raise UsageError(f"--slo {span!r} is not LO:HI", f"for example {SLO_EXAMPLE}, or {SLO_EXAMPLE_MS}")
+        raise UsageError(f"--slo {text!r} has no range LO:HI", f"for example {SLO_EXAMPLE}, or {SLO_EXAMPLE_MS}")
     return SloAxis(name, in_s, seconds(low), seconds(high)) if in_ms else SloAxis(name, metric, low, high)
 
 

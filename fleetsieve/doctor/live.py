@@ -61,11 +61,10 @@ def _generator(config: ServeConfig) -> Check:
     command = config.load.program
     path = shutil.which(command[0])
     if path is None:
-        hint = "pip install aiperf==0.13.0 in an environment of its own, and [load] command = [its path]"
-        return Check("load generator", False, f"there is no command {command[0]!r}", hint)
+        return Check("load generator", False, f"there is no command {command[0]!r}", config.load.kind.install)
     return (
         Check("load generator", True, path)
-        if Path(path).name not in ("aiperf", "vllm")
+        if Path(path).name != config.load.kind.program[0]
         else _versioned("load generator", path)
     )
 

@@ -29,8 +29,7 @@ def records_of(rows: Sequence[RequestRow], window_s: float) -> RequestRecords:
 def measured(row: Measurement, sent: Sent) -> Measurement:
     """The row with the figures, the status and the requests of a look; a cost and a source are whoever measured's to add.
 
-    Without a single success in the window the look failed: as "timeout" or "rejected" when most requests ended so, else as
-    "crashed".
+    Without a single success in the window the look failed, as most of its requests did (`status_of`).
     """
     records = records_of(sent.rows, sent.window_s)
     return replace(
@@ -43,11 +42,20 @@ def measured(row: Measurement, sent: Sent) -> Measurement:
     )
 
 
+_SHORT = "short"
+"""Failed, and yet answered with some tokens."""
+
+
 def status_of(rows: Iterable[RequestRow]) -> Status:
-    """How a look ended, by its window's requests."""
-    counts = Counter(row.status for row in rows if row.sent_at_s >= 0.0)
+    """How a look ended, by its window's requests.
+
+    A server whose answers are shorter than asked for has not crashed: it has "rejected" the load. It is "crashed" where requests
+    ended in errors, or nothing tells of them.
+    """
+    counts = Counter(_SHORT if row.status == "failed" and row.output_tokens is not None else row.status
+                     for row in rows if row.sent_at_s >= 0.0)  # fmt: skip
     if counts["ok"]:
         return Status.OK
     ended = {status: count for status, count in counts.items() if status != "missing"}  # a hopeless load is cut short
     most = max(ended, key=lambda status: ended[status], default="")
-    return {"timeout": Status.TIMEOUT, "rejected": Status.REJECTED}.get(most, Status.CRASHED)
+    return {"timeout": Status.TIMEOUT, "rejected": Status.REJECTED, _SHORT: Status.REJECTED}.get(most, Status.CRASHED)

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetsieve.load.answers import Answer, Exit, complete, sent_of, window_of
+from fleetsieve.load.answers import NO_TOKEN, Answer, Exit, complete, sent_of, window_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
 from fleetsieve.load.process import run_watched
-from fleetsieve.load.protocol import Ending, Flow, Sent, Watch
+from fleetsieve.load.protocol import Ending, Flow, GeneratorKind, Sent, Watch
 from fleetsieve.load.schedule import Schedule
 from fleetsieve.processes.log import KEPT_LINES, last_lines
 
@@ -108,6 +108,14 @@ class AIPerf:
         ]  # fmt: skip
 
 
+KIND = GeneratorKind(
+    "aiperf",
+    AIPerf,
+    ("aiperf",),
+    "pip install aiperf==0.13.0 in an environment of its own, and [load] command = [its path]",
+)
+
+
 def payload_rows(schedule: Schedule, model: str) -> Iterator[str]:
     """The lines of AIPerf's input: one whole request each, in the order of the schedule, named by its place there."""
     for i in range(len(schedule)):
@@ -166,6 +174,8 @@ def read_record(line: bytes) -> Answer | None:
     ttft_ms, e2e_ms, tokens_in, tokens_out = values.values()
     e2e_s = e2e_ms / 1e3 if e2e_ms is not None else (int(ended_ns) - sent_ns) / 1e9 if ended_ns else None
     failure, reason = _failure(error, bool(told.get("was_cancelled")))
+    if error is not None and error.get("type") == _NO_CONTENT:
+        tokens_out, reason = 0.0, NO_TOKEN
     return Answer(
         request,
         sent_ns / 1e9,
@@ -177,6 +187,9 @@ def read_record(line: bytes) -> Answer | None:
         reason,
     )
 
+
+_NO_CONTENT = "InvalidInferenceResultError"
+"""What it calls an answer without any text."""
 
 _METRICS = ("time_to_first_token", "request_latency", "usage_prompt_tokens", "usage_completion_tokens")
 
@@ -191,7 +204,7 @@ def _failure(error: Mapping[str, object] | None, cancelled: bool) -> tuple[str, 
         return ("failed", "the request was cancelled") if cancelled else ("", "")
     kind, code = str(error.get("type", "")), str(error.get("code", ""))
     reason = " ".join(f"{code} {kind}: {error.get('message', '')}".split())[:200]
-    if code in ("429", "503"):
+    if code == "503" or (code.startswith("4") and code != "408"):
         return "rejected", reason
     return ("timeout" if "timeout" in kind.lower() else "failed"), reason
 

@@ -20,6 +20,7 @@ from fleetsieve.load.schedule import Schedule
 
 NO_RECORD = "no record of the request"
 NO_COUNT = "the answer ended without a token count: an error in the stream, or a server that reports no usage"
+NO_TOKEN = "the answer brought no token"
 CUT = "fewer tokens than asked for"
 
 CUT_WITHIN_S = 2.0
@@ -81,8 +82,10 @@ def judged(answer: Answer, asked_tokens: int) -> tuple[str, str]:
     """The status of an answer to a request for `asked_tokens`, and the reason when it is not "ok"."""
     if answer.failure:
         return answer.failure, answer.reason
-    if answer.output_tokens is None or answer.e2e_s is None or answer.ttft_s is None:
+    if answer.output_tokens is None or answer.e2e_s is None:
         return "failed", NO_COUNT
+    if answer.ttft_s is None:
+        return "failed", NO_TOKEN
     return ("ok", "") if answer.output_tokens >= asked_tokens else ("failed", CUT)
 
 
@@ -161,6 +164,7 @@ def sent_of(
         (int(schedule.input_tokens[i]), a.input_tokens) for i, a in answers.items() if a.input_tokens is not None
     ]
     told += doubts.of_lengths(counted)
+    told += doubts.of_pieces([row for row in rows if row.status == "ok" and row.sent_at_s >= 0.0])
     median, tail = doubts.median_and_p99(late_s)
     return Sent(
         tuple(rows),
@@ -177,7 +181,16 @@ def sent_of(
         MappingProxyType(dict(failures.most_common())),
         exit.last_lines,
         _heard(schedule, answers),
+        doubts.of_window(len(late_s), len(late_s) - _after(schedule, answers, window)),
     )
+
+
+def _after(schedule: Schedule, answers: Answers, window: Window) -> int:
+    """How many requests of an open loop were due in the window and sent after it."""
+    if schedule.due_s is None:
+        return 0
+    due = schedule.due_s
+    return sum(0.0 <= due[i] < window.length_s and a.sent_unix_s >= window.end_unix_s for i, a in answers.items())
 
 
 def _heard(schedule: Schedule, answers: Answers) -> Heard:

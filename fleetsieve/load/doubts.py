@@ -16,11 +16,14 @@ SEND_ERROR_LIMIT_S = 0.05
 LEAST_IN_FLIGHT = 0.9
 """A closed loop that held less than this share of its concurrency is told."""
 
-SAME_LOAD = 0.8
-"""One that held less than this share was of another load."""
+LEAST_SENT = 0.95
+"""Of the requests that are due in a window, the share that is to be sent in it."""
 
 THROUGHPUTS_AGREE = 0.1
 """Two ways to count a closed loop's throughput may differ by this share, and by what begins and ends at the window's edges."""
+
+WHOLE_ANSWERS = 0.01
+"""Answers of several tokens that come in one piece show no time per token; more than this share of them is told."""
 
 TOKENS_OFF = 0.02
 """Prompts whose length is off by more than this share on average are told."""
@@ -38,6 +41,16 @@ def of_sending(late_s: Sequence[float], limit_s: float) -> list[str]:
     if tail is None or tail <= limit_s:
         return []
     return [f"1 % of the requests were sent {1e3 * tail:.0f} ms late or more (limit {1e3 * limit_s:.0f} ms)"]
+
+
+def of_window(due: int, sent: int) -> str:
+    """Why the load of an open loop was not held: `due` requests were due in the window, and too few were `sent` in it; else "".
+
+    Those that were sent after the window are no part of it, so its requests do not show that they are lacking.
+    """
+    return (
+        "" if sent >= LEAST_SENT * due else f"the load was not held: {sent} of {due} requests were sent in their window"
+    )
 
 
 def in_flight(rows: Sequence[RequestRow], window_s: float) -> float:
@@ -74,16 +87,6 @@ def of_closed_loop(
     return told
 
 
-def another_load(concurrency: int | None, in_flight: float | None) -> str | None:
-    """Why what was measured is of a lower load than its cell's; None for an open loop, and when the loop was held.
-
-    Its tails would be too good for the concurrency that it is named after.
-    """
-    if concurrency is None or in_flight is None or in_flight >= SAME_LOAD * concurrency:
-        return None
-    return _held(in_flight, concurrency)
-
-
 def _held(in_flight: float, concurrency: int) -> str:
     return f"{in_flight:.1f} requests were in flight on average, of {concurrency}"
 
@@ -96,3 +99,12 @@ def of_lengths(counted: Sequence[tuple[int, int]]) -> list[str]:
     if abs(told - sent) <= max(1.5, TOKENS_OFF * sent):
         return []
     return [f"the server counted {told:.1f} tokens a prompt on average, where {sent:.1f} were sent"]
+
+
+def of_pieces(good: Sequence[RequestRow]) -> list[str]:
+    """Answers of several tokens whose last one came with the first: their time per output token is 0, and says nothing."""
+    several = [row for row in good if (row.output_tokens or 0) >= 2]
+    whole = sum(row.e2e_s == row.ttft_s for row in several)
+    if whole <= WHOLE_ANSWERS * len(several):
+        return []
+    return [f"{whole} of {len(several)} answers came in one piece: their time per output token is not known"]

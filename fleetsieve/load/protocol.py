@@ -67,7 +67,8 @@ class Sent:
 
     `send_error_p50_s` and `send_error_p99_s` say how late the window's requests were sent, against the one that was sent most
     on time (open loop); `in_flight` how many were in flight on average in the window (closed loop). `doubts` are the reasons
-    why the load was not sent as asked; with none it was. `failures` counts what was said of the window's requests that failed.
+    why the load was not sent as asked; with none it was. `unheld` says why the window lacks requests that were due in it, "" where
+    it does not. `failures` counts what was said of the window's requests that failed.
     """
 
     rows: tuple[RequestRow, ...]
@@ -84,6 +85,7 @@ class Sent:
     failures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     last_lines: tuple[str, ...] = ()
     heard: Heard = Heard()
+    unheld: str = ""
 
     @property
     def as_asked(self) -> bool:
@@ -111,3 +113,19 @@ class LoadGenerator(Protocol):
             UsageError: when the program is not there, or cannot send such a schedule.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorKind:
+    """A load generator as a configuration knows it.
+
+    `make(command, request_timeout_s)` gives one that is started by `command`; `program` is the command where serve.toml states
+    none, and answers --version. `install` says how a person gets it. One that `holds_concurrency` can keep a number of requests in
+    flight for a given time.
+    """
+
+    name: str
+    make: Callable[[tuple[str, ...], float], LoadGenerator]
+    program: tuple[str, ...]
+    install: str
+    holds_concurrency: bool = True

@@ -87,6 +87,11 @@ class Shape:
     inputs: Tokens
     outputs: Tokens
 
+    @property
+    def mean_output_tokens(self) -> float:
+        """The mean of the tokens out."""
+        return self.outputs.expected
+
     def draw(self, rng: np.random.Generator, count: int) -> tuple[Ints, Ints]:
         """Tokens in and out of `count` requests."""
         return self.inputs.draw(rng, count), self.outputs.draw(rng, count)
@@ -199,7 +204,7 @@ def closed_loop(
         raise UsageError(f"a concurrency of {concurrency}", "it is a whole number of at least 1")
     rng = _rng(seed)
     if most_requests is None:
-        fastest_s = _mean_output(source) * LEAST_TOKEN_S
+        fastest_s = source.mean_output_tokens * LEAST_TOKEN_S
         longest_s = warmup_s + max(window_s, max_window_s or 0.0)
         made = max(FEW_REQUESTS, concurrency * (3 + math.ceil(longest_s / fastest_s)))
     else:
@@ -240,10 +245,6 @@ def _check(warmup_s: float, window_s: float, token_ids: tuple[int, int]) -> None
 
 def _rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ARRIVALS,)))
-
-
-def _mean_output(source: Source) -> float:
-    return source.outputs.expected if isinstance(source, Shape) else float(source.output_tokens.mean())
 
 
 class _Rows:

@@ -103,6 +103,11 @@ class Trace:
         """Mean arrivals per second as recorded."""
         return float((len(self) - 1) / self.arrival_s[-1])
 
+    @property
+    def mean_output_tokens(self) -> float:
+        """The mean of the tokens out."""
+        return float(self.output_tokens.mean())
+
     def fitting(self, most_total_tokens: int) -> Trace:
         """Without the requests whose input and output together exceed what a server admits (its maximum model length)."""
         return self._kept(self.input_tokens + self.output_tokens <= most_total_tokens)

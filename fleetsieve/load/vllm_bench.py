@@ -22,7 +22,7 @@ from fleetsieve.errors import UsageError
 from fleetsieve.load.answers import Answer, Exit, sent_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
 from fleetsieve.load.process import run_watched
-from fleetsieve.load.protocol import Ending, Flow, Sent, Watch
+from fleetsieve.load.protocol import Ending, Flow, GeneratorKind, Sent, Watch
 from fleetsieve.load.schedule import Schedule
 from fleetsieve.processes.log import KEPT_LINES, last_lines
 
@@ -95,6 +95,15 @@ class VllmBench:
         ]  # fmt: skip
 
 
+KIND = GeneratorKind(
+    "vllm-bench",
+    lambda command, _request_timeout_s: VllmBench(command),  # it has no time-out of a request
+    ("vllm",),
+    "pip install vllm (its `vllm bench serve` sends the load), and [load] command = [the path of vllm]",
+    holds_concurrency=False,
+)
+
+
 def trace_rows(schedule: Schedule, count: int) -> Iterator[str]:
     """The lines of the trace, of the first `count` requests: moment in milliseconds, lengths, and a hash that no other look has."""
     due_s = repeat(0.0) if schedule.due_s is None else (schedule.due_s + schedule.warmup_s).tolist()
@@ -135,8 +144,18 @@ def _answer(i: int, sent_unix_s: float, ttft_s: float, e2e_s: float, inputs: int
     return Answer(i, sent_unix_s, ttft_s, e2e_s, inputs, outputs)
 
 
+_REFUSED = (
+    "Service Unavailable",
+    "Too Many Requests",
+    "Bad Request",
+    "Not Found",
+    "Unprocessable Entity",
+    "Unauthorized",
+)
+
+
 def _failure(error: str) -> str:
-    if any(reason in error for reason in ("Service Unavailable", "Too Many Requests")):
+    if any(reason in error for reason in _REFUSED):
         return "rejected"
     return "timeout" if "TimeoutError" in error else "failed"
 

@@ -62,7 +62,8 @@ def show_cell(console: Console, told: CellAccount) -> None:
     say(console, f"{told.key} ({told.known}; {told.cell.gpus} GPUs a replica)", "bold")
     for row in told.rows:
         where = f"line {row.line} of measurements.csv" if row.line else "a row from elsewhere"
-        say(console, f"  look {row.seed}: {row.status} ({where}{'; ' + row.source if row.source else ''})")
+        ended = f"not counted, because {row.refused}" if row.refused else str(row.status)
+        say(console, f"  look {row.seed}: {ended} ({where}{'; ' + row.source if row.source else ''})")
     for bound in told.bounds:
         say(console, f"  {bound_text(bound)}")
     say(console, f"  can it change the decision? {'yes' if told.can_change else 'no'}: {told.why}")

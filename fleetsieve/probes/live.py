@@ -22,14 +22,16 @@ from fleetsieve.errors import FleetSieveError
 from fleetsieve.files import RECORDS, record_name, write_records
 from fleetsieve.instance import Cell, CellKey, Instance, LoadKind, Measurement, Status
 from fleetsieve.load.account import measured
-from fleetsieve.load.doubts import another_load
 from fleetsieve.load.protocol import Ending, Flow, LoadGenerator, Sent
 from fleetsieve.load.schedule import Schedule, Source, closed_loop, look_seed, open_loop
 from fleetsieve.probes.beside import Load, disturbance
 from fleetsieve.probes.replicas import Replicas
 from fleetsieve.serving.failures import Failure
 from fleetsieve.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, compare, deltas
+from fleetsieve.serving.register import servers
 from fleetsieve.serving.replica import Replica
+from fleetsieve.serving.starts import Starts
+from fleetsieve.statistics import why_not_counted
 
 LOAD = "load"
 GENERATOR_START_S = 180.0
@@ -40,6 +42,9 @@ ASK_EVERY_S = 5.0
 
 HOPELESS_AFTER = 50
 """Requests that may fail, with none that succeeds, before the rest is not sent."""
+
+SPOILED_TRIES = 2
+"""How often a measurement is made again of which the client did not hold the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +80,22 @@ class Sending:
     seed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """A look of which the client did not hold the load, and why: nothing of it counts."""
+
+    why: str
+
+
 class Cancelled(FleetSieveError):
     """A look that was ended from outside; nothing of it counts."""
 
 
 class Live:
-    """A probe of live servers; `cells` are those that it can measure, `measured` the rows that the run has already."""
+    """A probe of live servers; `cells` are those that it can measure, `measured` the rows that the run has already.
+
+    `way_on` is the command that goes on when an error has ended the run, for messages.
+    """
 
     def __init__(
         self,
@@ -92,9 +107,11 @@ class Live:
         cells: Iterable[Cell],
         measured: Iterable[Measurement] = (),
         tell: Callable[[Phase], None] = lambda _: None,
+        way_on: str = "fleetsieve run RUN --resume",
     ) -> None:
         self._instance, self._replicas, self._sending, self._run, self._tell = instance, replicas, sending, run, tell
-        self._cells = tuple(cells)
+        self._cells, self._way_on = tuple(cells), way_on
+        self._starts = Starts(ever_ready=any(server.ready_s is not None for server in servers(run)))
         self._cancelled = threading.Event()
         self._silent_looks = 0
         self._loads: list[Load] = []
@@ -123,7 +140,8 @@ class Live:
         """The `look`-th look at a cell, from 0. Its requests are on disk when this returns.
 
         Raises:
-            UsageError: when the cell's load or server cannot be what the files say.
+            UsageError: when the cell's load or server cannot be what the files say, or a server refuses its configuration.
+            EngineMissing: when the command of a server cannot be run.
         """
         cell = self._instance.cell_by_key[key]
         row = Measurement(key, self._free_seed(key, look), started_at=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -135,10 +153,12 @@ class Live:
 
         replica = self._replicas.take(key.tp, starting)
         if isinstance(replica, Failure):
+            self._starts.refuse(key.tp, replica, self._way_on)
             row = _failed(row, replica)
         else:
+            self._starts.ready()
             try:
-                row = self._look(cell, replica, row)
+                row = self._held(cell, replica, row)
             finally:
                 self._replicas.give_back(replica)
         charged = self._replicas.charge(None if isinstance(replica, Failure) else replica)
@@ -203,7 +223,21 @@ class Live:
         """Where the load generator of a look works."""
         return self._run / LOAD / record_name(key, seed).removesuffix(".csv.gz")
 
-    def _look(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
+    def _held(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
+        """The first look of which the client held the load, each with prompts of its own; after SPOILED_TRIES the next as it is."""
+        spoiled: list[str] = []
+        while True:
+            made = self._look(cell, replica, row, may_be_again=len(spoiled) < SPOILED_TRIES)
+            if isinstance(made, Measurement):
+                break
+            spoiled.append(made.why)
+            row = replace(row, seed=self._free_seed(cell.key, row.seed + 1))
+        if not spoiled:
+            return made
+        times = "once" if len(spoiled) == 1 else f"{len(spoiled)} times"
+        return replace(made, source=f"{made.source}; made again {times}: {spoiled[-1]}")
+
+    def _look(self, cell: Cell, replica: Replica, row: Measurement, *, may_be_again: bool) -> Measurement | Spoiled:
         told = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
         schedule = self.schedule(cell, row.seed, fresh=replica not in self._warm)
         longest_s = schedule.warmup_s + max(schedule.window_s, schedule.max_window_s or 0.0)
@@ -233,9 +267,13 @@ class Live:
         counted = deltas(before, replica.scrape())
         failure = replica.failure()
         self._refuse_broken(sent, failure, files)
+        row = measured(row, sent)
+        refused, by_client = self._refused(cell, row, sent) if failure is None else ("", False)
+        if by_client and may_be_again:
+            self._tell(Phase(cell.key, "done", sent.wall_s, notes=(f"made again, with other prompts: {refused}",)))
+            return Spoiled(refused)
         if any(request.sent_at_s < sent.window_s for request in sent.rows):
             write_records(self._run, cell.key, row.seed, sent.rows)
-        row = measured(row, sent)
         told += [*sent.doubts, *_disagreements(sent, counted)]
         if beside := disturbance(sent, load, self._loads):
             told.append(beside)
@@ -246,8 +284,8 @@ class Live:
         elif counted.prefix_hit_share is not None and counted.prefix_hit_share > HIT_SHARE:
             why = "not valid: prompts came from the prefix cache (another --seed gives others)"
             row = replace(row, status=Status.REJECTED, source=f"{how}; {why}")
-        elif row.status is Status.OK and (why := another_load(schedule.concurrency, sent.in_flight)):
-            row = replace(row, status=Status.REJECTED, source=f"{how}; not valid: {why}")
+        elif refused:
+            row = replace(row, status=Status.REJECTED, source=f"{how}; not valid: {refused}")
         else:
             reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sent.failures.items())[:3])
             row = replace(row, source="; ".join(filter(None, [how, reasons and f"failed requests: {reasons}"])))
@@ -260,6 +298,19 @@ class Live:
         self._tell(Phase(cell.key, "done", sent.wall_s, notes=tuple(told)))
         return row
 
+    def _refused(self, cell: Cell, row: Measurement, sent: Sent) -> tuple[str, bool]:
+        """Why a measurement does not count, "" when it does; and whether that is the client's doing: another try may be better.
+
+        Answers of another length are the server's doing; so are places of a closed loop that stay empty because requests fail.
+        """
+        workload = self._instance.class_by_name[cell.key.class_name]
+        why = sent.unheld if row.status is Status.OK else ""
+        why = why or why_not_counted(cell, row, workload)
+        if not why or row.records is None or (cell.load_kind is LoadKind.CONCURRENCY and sent.failures):
+            return why, False
+        any_length = replace(row, records=replace(row.records, output_tokens=None))
+        return why, bool(sent.unheld or why_not_counted(cell, any_length, workload))
+
     def _refuse_broken(self, sent: Sent, failure: Failure | None, files: Path) -> None:
         """End the run when the load generator fails again without a request: no cell can be measured with it."""
         silent = sent.ending is Ending.FAILED and sent.started_unix_s is None and failure is None
@@ -268,7 +319,7 @@ class Live:
             words = f": {sent.last_lines[-1].strip()[:200]}" if sent.last_lines else ""
             raise FleetSieveError(
                 f"the load generator failed twice in a row before it sent a request{words}",
-                f"its log is in {files}; mend it, then go on with --resume",
+                f"its log is in {files}; mend it, then go on with: {self._way_on}",
             )
 
     @contextmanager

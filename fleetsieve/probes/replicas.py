@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fleetsieve.errors import FleetSieveError
@@ -115,7 +116,7 @@ class Replicas:
             raise
         if failure is not None:
             self.drop(replica)
-            return failure
+            return replace(failure, log=str(replica.log)) if isinstance(replica, Server) else failure
         return replica
 
     def give_back(self, replica: Replica) -> None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fleetsieve.cost import expected_window_s
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, Instance, LoadKind, WorkloadClass
-from fleetsieve.load.aiperf import AIPerf
-from fleetsieve.load.protocol import LoadGenerator
+from fleetsieve.load.generators import holding_concurrency
 from fleetsieve.load.schedule import Shape, Source, Tokens
 from fleetsieve.load.traces import read_trace
-from fleetsieve.load.vllm_bench import VllmBench
 from fleetsieve.probes.live import Sending
 from fleetsieve.serving.command import refuse_impossible
 from fleetsieve.serving.config import ServeConfig
 from fleetsieve.serving.load_config import ClassLoad, LoadConfig, TokenCounts
 from fleetsieve.statistics import Rules
+from fleetsieve.statistics.counting import OTHER_LENGTH
 from fleetsieve.statistics.intervals import requests_for_upper_p99
 
 ANY_VOCABULARY = (1000, 20000)
@@ -30,14 +29,15 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
     """What the classes of `instance` are sent, as `config` says; `seed` is the run's.
 
     Raises:
-        UsageError: when classes have neither a trace nor token counts; it names all of them.
+        UsageError: when classes have neither a trace nor token counts, or answers of quite another length; it names all of them.
         InputError: with every fault of a trace.
     """
     load = config.load
     _refuse_unknown_load(instance, load)
     sources = {c.name: source_of(c, load.of_class(c.name)) for c in instance.classes}
+    _refuse_other_lengths(instance, sources)
     return Sending(
-        generator_of(load),
+        load.kind.make(load.program, load.request_timeout_s),
         sources,
         load.token_ids or vocabulary_of(Path(config.model)) or ANY_VOCABULARY,
         load.request_timeout_s,
@@ -45,13 +45,6 @@ def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
         load.fresh_warmup_s,
         seed + load.seed,
     )
-
-
-def generator_of(load: LoadConfig) -> LoadGenerator:
-    """The load generator that is named."""
-    if load.generator == "aiperf":
-        return AIPerf(load.program, load.request_timeout_s)
-    return VllmBench(load.program)
 
 
 def source_of(workload: WorkloadClass, stated: ClassLoad) -> Source:
@@ -81,6 +74,22 @@ def _refuse_unknown_load(instance: Instance, load: LoadConfig) -> None:
             f"write [load.class.{names[0]}] with trace = ... into serve.toml, or input_tokens and output_tokens into classes.csv"
             + ("" if one else "; likewise for the others"),
         )
+
+
+def _refuse_other_lengths(instance: Instance, sources: Mapping[str, Source]) -> None:
+    """Refuse answers of which no measurement would count (see `statistics.counting`), all at once."""
+    other = []
+    for workload in instance.classes:
+        asked, stated = sources[workload.name].mean_output_tokens, workload.output_tokens
+        if stated and not stated / OTHER_LENGTH <= asked <= stated * OTHER_LENGTH:
+            other.append((workload.name, asked, stated))
+    if other:
+        told = "; ".join(
+            f"class {name} asks for {a:.4g} output tokens on average, and classes.csv says {s:g}"
+            for name, a, s in other
+        )
+        hint = "write what is sent into classes.csv: a measurement with answers of another length is not of its class"
+        raise UsageError(told, hint)
 
 
 def _tokens(stated: TokenCounts) -> Tokens:
@@ -123,8 +132,9 @@ def _unmeasurable(cell: Cell, config: ServeConfig, served: frozenset[int]) -> st
         return f"class {cell.key.class_name}: a load without a number cannot be sent"
     if cell.load_kind is LoadKind.CONCURRENCY and cell.offered != round(cell.offered):
         return f"class {cell.key.class_name}: a concurrency must be a whole number"
-    if cell.load_kind is LoadKind.CONCURRENCY and config.load.generator == "vllm-bench":
-        return "vllm-bench cannot hold a concurrency for a given time (aiperf can)"
+    if cell.load_kind is LoadKind.CONCURRENCY and not config.load.kind.holds_concurrency:
+        able = ", ".join(holding_concurrency())
+        return f"{config.load.generator} cannot hold a concurrency for a given time ({able} can)"
     if served:
         return "" if cell.key.tp in served else f"no --endpoint has TP {cell.key.tp}"
     try:

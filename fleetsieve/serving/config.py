@@ -89,8 +89,8 @@ class ServeConfig:
     load: LoadConfig = field(default_factory=LoadConfig)
 
 
-def read_serve_config(path: Path) -> ServeConfig:
-    """What the serve.toml at `path` states; relative paths in it are seen from its folder.
+def read_serve_config(path: Path, folder: Path | None = None) -> ServeConfig:
+    """What the serve.toml at `path` states; relative paths in it are seen from `folder` (default: its own).
 
     Raises:
         UsageError: when there is no such file, or it is a folder or a pipe.
@@ -99,7 +99,7 @@ def read_serve_config(path: Path) -> ServeConfig:
     _refuse_no_file(path)
     faults = FaultList(path.name)
     tables = read_toml(path, faults)
-    config = None if tables is None else _read(tables, path.resolve().parent)
+    config = None if tables is None else _read(tables, path.resolve().parent if folder is None else folder)
     if config is None or faults.errors:
         raise InputError(faults.errors)
     return config

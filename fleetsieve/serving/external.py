@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fleetsieve.instance import Status
 from fleetsieve.serving.config import PREFIX_CACHE
 from fleetsieve.serving.endpoint import Endpoint
-from fleetsieve.serving.failures import Failure
+from fleetsieve.serving.failures import About, Failure
 from fleetsieve.serving.metrics import Scrape
 from fleetsieve.serving.replica import Stopped
 
@@ -40,7 +40,7 @@ class ExternalServer:
                 if self.endpoint.served_name in served:
                     return None
                 reason = f"{self.endpoint.url} names {', '.join(served) or 'no model'}, not {self.endpoint.served_name}"
-                return Failure(Status.FAILED_START, reason, False)
+                return Failure(Status.FAILED_START, reason, False, about=About.CONFIGURATION)
             if time.monotonic() >= until_s:
                 return Failure(Status.TIMEOUT, f"{self.endpoint.url} does not answer within {allowed_s:g} s", True)
             time.sleep(_POLL_S)

@@ -1,14 +1,17 @@
 """Why a server did not start, or did not live: from its exit code and the end of its log.
 
 Only what would fail again every time is a `failed_start`; memory, time-outs and deaths have statuses that may be flakes, and
-closing a cell for good needs more than one of them.
+closing a cell for good needs more than one of them. And only what is about the cell says anything of it: a refused argument or a
+model that is not there would stop a server of any TP, and is no evidence about GPUs (`About`).
 """
 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from fleetsieve.instance import Status
 from fleetsieve.processes.log import KEPT_LINES
@@ -16,16 +19,38 @@ from fleetsieve.processes.log import KEPT_LINES
 _BEFORE = re.compile(r"^(\([^)]*pid=\d+\)\s*)?((ERROR|CRITICAL) [\d-]+ [\d:]+ \[[^]]*\]\s*)?")
 _AFTER = re.compile(r" \[type=\w+, input_value=.*")
 _HARMLESS = re.compile(r"\b(DEBUG|INFO|WARNING) \d\d-\d\d ")
+_ERROR = re.compile(r"[\w.]*(Error|Exception|Failure)\b")
+_VARIES = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)*", re.IGNORECASE)
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
+"""Signals that somebody else sends: the server itself said nothing."""
+
+
+class About(StrEnum):
+    """What a failure says something about."""
+
+    CELL = "cell"
+    """The TP, its memory or its port, or the load: another server may be well."""
+    CONFIGURATION = "configuration"
+    """What serve.toml states, or the model: it would stop the server of any TP."""
+    COMMAND = "command"
+    """The command that starts a server, which is missing or cannot be run."""
+    UNKNOWN = "unknown"
+    """Nobody knows: the server ended at its start with words that nothing here recognises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed start or a death: what it is in a few words, whether another try can help, and the last lines of the log."""
+    """A failed start or a death: what it is in a few words, whether another try can help, and the last lines of the log.
+
+    `log` is where the log lies, "" where there is none.
+    """
 
     status: Status
     reason: str
     retry: bool
     last_lines: tuple[str, ...] = ()
+    about: About = About.CELL
+    log: str = ""
 
     def __str__(self) -> str:
         return f"{self.status.value}: {self.reason}"
@@ -39,10 +64,11 @@ class _Sign:
     status: Status
     reason: str
     retry: bool
+    about: About
 
 
-def _sign(pattern: str, status: Status, reason: str, *, retry: bool = False) -> _Sign:
-    return _Sign(re.compile(pattern, re.IGNORECASE), status, reason, retry)
+def _sign(pattern: str, status: Status, reason: str, *, retry: bool = False, about: About = About.CELL) -> _Sign:
+    return _Sign(re.compile(pattern, re.IGNORECASE), status, reason, retry, about)
 
 
 HEADS = re.compile(r"attention heads \((\d+)\)\s*must be divisible by tensor parallel size \((\d+)\)", re.IGNORECASE)
@@ -55,13 +81,25 @@ _MEMORY = _sign(
     "out of memory: {line}",
     retry=True,
 )
+_ENGINE = _sign(
+    r"Engine core initialization failed|Engine process failed|EngineDeadError|EngineCore .*died|WorkerProc init\w* failed",
+    Status.CRASHED,
+    "the engine died at its start: {line}",
+    retry=True,
+    about=About.UNKNOWN,
+)
 _STARTS = (
     _sign(r"Address already in use|EADDRINUSE", Status.CRASHED, "a port is in use: {line}", retry=True),
     _sign(
-        r"(larger than|exceeds?|cannot be larger than).*(available|number of) GPUs|invalid device ordinal"
-        r"|No CUDA GPUs are available|not enough GPUs",
+        r"(larger than|exceeds?|cannot be larger than).*(available|number of) GPUs|invalid device ordinal|not enough GPUs",
         Status.FAILED_START,
         "more GPUs are asked for than there are: {line}",
+    ),
+    _sign(
+        r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type",
+        Status.FAILED_START,
+        "the server finds no GPU: {line}",
+        about=About.CONFIGURATION,
     ),
     _MEMORY,
     _sign(
@@ -72,9 +110,16 @@ _STARTS = (
         retry=True,
     ),
     _sign(
+        r"\d+ is not divisible by \d+\.?$"
+        r"|(?=.*divisible)(?=.*(tensor[ _-]?parallel|\btp(_size)?\b|world[ _]size|partition|block_[nk]\b|number of GPUs))",
+        Status.FAILED_START,
+        "the model cannot be split so: {line}",
+    ),
+    _sign(
         r"unrecognized arguments|: error: |expected one argument|invalid choice|Unexpected keyword argument",
         Status.FAILED_START,
         "an argument is refused: {line}",
+        about=About.CONFIGURATION,
     ),
     _sign(
         r"is not a valid model identifier|Repository Not Found|GatedRepo|gated repo|No such file or directory.*config"
@@ -83,18 +128,15 @@ _STARTS = (
         r"|cannot find any model weights|HFValidationError|outgoing traffic has been disabled|couldn't connect to",
         Status.FAILED_START,
         "the model cannot be loaded: {line}",
+        about=About.CONFIGURATION,
     ),
     _sign(
         r"Value error, |validation errors? for|ValidationError",
         Status.FAILED_START,
         "the configuration is refused: {line}",
+        about=About.CONFIGURATION,
     ),
-    _sign(
-        r"Engine core initialization failed|Engine process failed|EngineDeadError|EngineCore .*died|WorkerProc init\w* failed",
-        Status.CRASHED,
-        "the engine died at its start: {line}",
-        retry=True,
-    ),
+    _ENGINE,
 )
 """In the order in which they count: the root cause stands before what follows from it."""
 
@@ -115,15 +157,17 @@ def start_failure(
             return Failure(Status.FAILED_START, reason, False, kept)
     for sign in _STARTS:
         if found := _last(sign.pattern, log):
-            return Failure(sign.status, sign.reason.format(line=found), sign.retry, kept)
+            return Failure(sign.status, sign.reason.format(line=found), sign.retry, kept, sign.about)
     if exit_code is None:
         reason = f"not ready after {waited_s:g} s" if waited_s is not None else "not ready in time"
         return Failure(Status.TIMEOUT, reason, True, kept)
     if exit_code == 2:
-        return Failure(Status.FAILED_START, "an argument is refused (exit code 2)", False, kept)
+        return Failure(Status.FAILED_START, "an argument is refused (exit code 2)", False, kept, About.CONFIGURATION)
     if exit_code in (126, 127):
-        return Failure(Status.FAILED_START, f"the command cannot be run (exit code {exit_code})", False, kept)
-    return Failure(Status.CRASHED, _ended(exit_code, "before it was ready"), True, kept)
+        reason = f"the command cannot be run (exit code {exit_code})"
+        return Failure(Status.FAILED_START, reason, False, kept, About.COMMAND)
+    about = About.CELL if -exit_code in _FROM_OUTSIDE else About.UNKNOWN
+    return Failure(Status.CRASHED, _ended(exit_code, "before it was ready"), True, kept, about)
 
 
 def death(exit_code: int | None, log: Sequence[str], health: int | None = None) -> Failure:
@@ -133,6 +177,19 @@ def death(exit_code: int | None, log: Sequence[str], health: int | None = None) 
         return Failure(Status.OOM, _MEMORY.reason.format(line=found), True, kept)
     what = f"it answers /health with {health or 'nothing'}" if exit_code is None else _ended(exit_code, "while serving")
     return Failure(Status.CRASHED, what, True, kept)
+
+
+def words(failure: Failure) -> str:
+    """The error that a server ended with, without what differs from start to start: numbers, addresses, case, its logger's prefix.
+
+    The last line that names an error counts, and of those with a cause the cause; where no line does, the last line; where there is
+    none, how it ended.
+    """
+    lines = [_BEFORE.sub("", line).strip() for line in failure.last_lines if not _HARMLESS.search(line)]
+    errors = [line for line in lines if _ERROR.match(line)]
+    causes = [line for line in errors if not _ENGINE.pattern.search(line)]
+    last = next((found[-1] for found in (causes, errors, [line for line in lines if line]) if found), failure.reason)
+    return " ".join(_VARIES.sub("#", _AFTER.sub("", last)).lower().split())
 
 
 def _last(pattern: re.Pattern[str], log: Sequence[str]) -> str | None:

@@ -12,12 +12,13 @@ from fleetsieve.files.schema import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE
 from fleetsieve.files.toml_lines import Place
 from fleetsieve.files.toml_reading import TomlTables, shown
 from fleetsieve.files.toml_schema import Key, Type
+from fleetsieve.load.generators import DEFAULT, GENERATORS
+from fleetsieve.load.protocol import GeneratorKind
 
-GENERATORS = ("aiperf", "vllm-bench")
 TRACE_FORMATS = ("plain", "azure", "burstgpt", "mooncake")
 
 LOAD = {
-    "generator": Key(Type.TEXT, choices=GENERATORS),
+    "generator": Key(Type.TEXT),
     "request_timeout_s": Key(Type.NUMBER, POSITIVE, "seconds"),
     "run_deadline_s": Key(Type.NUMBER, POSITIVE, "seconds"),
     "fresh_warmup_s": Key(Type.NUMBER, NON_NEGATIVE, "seconds"),
@@ -77,7 +78,7 @@ class LoadConfig:
     the last (None: from the model's vocabulary).
     """
 
-    generator: str = "aiperf"
+    generator: str = DEFAULT
     command: tuple[str, ...] = ()
     request_timeout_s: float = 60.0
     run_deadline_s: float | None = None
@@ -88,9 +89,14 @@ class LoadConfig:
     classes: Mapping[str, ClassLoad] = field(default_factory=dict)
 
     @property
+    def kind(self) -> GeneratorKind:
+        """The load generator that is named."""
+        return GENERATORS[self.generator]
+
+    @property
     def program(self) -> tuple[str, ...]:
         """The command that sends the load: the one that is stated, else the generator's own."""
-        return self.command or (("aiperf",) if self.generator == "aiperf" else ("vllm",))
+        return self.command or self.kind.program
 
     def of_class(self, name: str) -> ClassLoad:
         """The load of the class `name`; one that serve.toml does not name has the means of classes.csv."""
@@ -101,7 +107,8 @@ def read_load(tables: TomlTables, folder: Path, model: str) -> LoadConfig:
     """[load] of serve.toml in `folder`; its faults go to the tables' list."""
     section = tables.table("load") or {}
     tables.refuse_unknown(("load",), section, [*LOAD, "command", "token_ids", "class"])
-    values = tables.values(("load",), section, LOAD)
+    named = Key(Type.TEXT, choices=tuple(GENERATORS))
+    values = tables.values(("load",), section, LOAD | {"generator": named})
     command = words(tables, ("load", "command"), section.get("command", []))
     tokenizer = values.pop("tokenizer", "")
     seed = values.get("seed", 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.errors import EngineMissing, FleetSieveError, UsageError
 from fleetsieve.instance import Status
 from fleetsieve.processes.child import Child
 from fleetsieve.processes.log import last_lines
@@ -20,7 +20,7 @@ from fleetsieve.processes.session import identity_of
 from fleetsieve.serving.command import command_of, environment_of, refuse_impossible, valid_tps
 from fleetsieve.serving.config import PREFIX_CACHE, ServeConfig
 from fleetsieve.serving.endpoint import CALL_S, RESET_S, Endpoint
-from fleetsieve.serving.failures import Failure, death, start_failure
+from fleetsieve.serving.failures import About, Failure, death, start_failure
 from fleetsieve.serving.listeners import listeners
 from fleetsieve.serving.metrics import Scrape
 from fleetsieve.serving.register import Register, Started
@@ -55,7 +55,8 @@ class Server:
         It is in `register`, on disk, before its command runs.
 
         Raises:
-            UsageError: when it cannot start: a TP that does not fit, a command that is not there.
+            UsageError: when it cannot start with a TP that does not fit.
+            EngineMissing: when its command is not there.
             FleetSieveError: when the log or the record cannot be written, or no process can be made. Nothing is left.
         """
         refuse_impossible(config, tp)
@@ -64,7 +65,7 @@ class Server:
         command = command_of(config, tp, port)
         environment = environment_of(config, tp, gpus)
         if shutil.which(command[0], path=environment.get("PATH")) is None:
-            raise UsageError(
+            raise EngineMissing(
                 f"the command {command[0]!r} is not there", "give it with its path: [serve] command = [...]"
             )
         server = cls(config, tp, gpus, port, log)
@@ -231,12 +232,12 @@ class Server:
                 return Failure(Status.CRASHED, f"{who} answers on our port {self.port}", True, self.log_lines()[-5:])
             if not address.startswith(_LOOPBACK):
                 reason = f"the server listens on {address}, open to others; it must take --host {self._config.host}"
-                return Failure(Status.FAILED_START, reason, False, self.log_lines()[-5:])
+                return Failure(Status.FAILED_START, reason, False, self.log_lines()[-5:], About.CONFIGURATION)
         return None
 
     def _strange_model(self, served: Sequence[str]) -> Failure:
         reason = f"the server names {', '.join(served) or 'no model'}, not {self.endpoint.served_name}"
-        return Failure(Status.FAILED_START, reason, False, self.log_lines()[-5:])
+        return Failure(Status.FAILED_START, reason, False, self.log_lines()[-5:], About.CONFIGURATION)
 
 
 def _name(pid: int) -> str:

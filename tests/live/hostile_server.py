@@ -58,6 +58,7 @@ def options() -> argparse.Namespace:
     life.add_argument("--stall-every", type=int, help="the stream stops after its first token and stays open")
     life.add_argument("--error-every", type=int, help="an error event in the middle of the stream")
     life.add_argument("--reject-every", type=int, help="503")
+    life.add_argument("--one-chunk", action="store_true", help="a streamed answer comes in one piece, at its end")
     life.add_argument("--short-every", type=int, help="half of the tokens that are asked for")
     life.add_argument("--slow-every", type=int, help="tokens come ten times as slowly")
     life.add_argument("--cut-every", type=int, help="the connection closes in the middle of the stream")
@@ -184,9 +185,10 @@ class Engine:
                 ttft_s = time.monotonic() - arrived
                 self.counters.ttft_sum += told * ttft_s
                 self.counters.ttft_count += 1
-            if not streamed:
+            if not streamed or (self.opts.one_chunk and place < tokens - 1):
                 continue
-            await send_event(writer, self.chunk(chat, " a", "length" if place == tokens - 1 else None))
+            text = " a" * tokens if self.opts.one_chunk else " a"
+            await send_event(writer, self.chunk(chat, text, "length" if place == tokens - 1 else None))
             if place == 0 and self.hits("stall", number):
                 await asyncio.sleep(3600)
             if place == tokens // 2 and self.hits("cut", number):

@@ -165,6 +165,31 @@ def test_every_fault_of_a_server_is_a_failure_of_its_own_request(aiperf, tmp_pat
     assert max(row.e2e_s for row in ok) < 1.0, "a stalled stream is no latency"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "faults", "status", "doubts"),
+    [
+        (1, (), Status.OK, ()),
+        (1, ("--one-chunk",), Status.OK, ()),
+        (
+            8,
+            ("--one-chunk",),
+            Status.OK,
+            ("60 of 60 answers came in one piece: their time per output token is not known",),
+        ),
+        (8, ("--short-every", "1"), Status.REJECTED, ()),
+        (1, ("--short-every", "1"), Status.REJECTED, ()),
+    ],
+    ids=["one-token", "one-token-at-once", "one-piece", "half", "none"],
+)
+def test_short_answers_are_what_they_are(aiperf, tmp_path, tokens, faults, status, doubts):
+    shape = Shape(Tokens(20, 20), Tokens(tokens, tokens))
+    schedule = open_loop(shape, 20.0, warmup_s=0.5, window_s=3.0, cooldown_s=0.5, seed=5, token_ids=IDS)
+    with hostile(*faults) as server:
+        sent = aiperf.send(schedule, server.url, "tiny", tmp_path / "load", 60.0)
+    assert measured(Measurement(CellKey("chat", 1, "r20")), sent).status is status, sent.failures
+    assert sent.doubts == doubts
+
+
 def test_a_closed_loop_holds_its_concurrency_and_stops_when_its_window_has_ended(aiperf, tmp_path):
     shape = Shape(Tokens(20, 20), Tokens(30, 30))
     schedule = closed_loop(shape, 4, warmup_s=1.0, window_s=4.0, seed=5, token_ids=IDS)

@@ -110,32 +110,19 @@ def test_the_loop_reaches_a_certificate_through_a_kill(instance: Callable[..., P
     assert subprocess.run([*COMMAND, "certify", str(run)], capture_output=True, check=False).returncode == 0
 
 
-def test_a_server_that_cannot_start_is_a_result(instance: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_server_that_refuses_its_arguments_ends_the_run(instance: Callable[..., Path], tmp_path: Path) -> None:
     folder, run = instance((18,), chat=18, code=18), tmp_path / "run"
-    refused = (
-        (folder / "serve.toml").read_text().replace("[serve.tp.2]\n", '[serve.tp.2]\narguments = ["--no-such-flag"]\n')
-    )
-    (folder / "serve.toml").write_text(refused)
-    grid = ("measure", str(folder), "--config", str(folder / "serve.toml"), "--cell", "chat,2,r18")
+    config = folder / "serve.toml"
+    right = config.read_text()
+    config.write_text(right.replace("[serve.tp.2]\n", '[serve.tp.2]\narguments = ["--no-such-flag"]\n'))
+    grid = ("measure", str(folder), "--config", str(config), "--cell", "chat,2,r18")
     done = subprocess.run([*COMMAND, *grid, "--json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 4, done.stderr
-    (row,) = json.loads(done.stdout)["measured"]
-    assert row["status"] == "failed_start"
-    assert "an argument is refused" in row["source"]
+    assert done.returncode == 2, done.stderr
+    assert "an argument is refused" in json.loads(done.stdout)["error"]["message"]
+    assert not (folder / "measurements.csv").exists()
     assert not lives(folder)
-    run_it = (
-        "run",
-        str(folder),
-        "--probe",
-        "vllm",
-        "--config",
-        str(folder / "serve.toml"),
-        "--policy",
-        "grid",
-        "--out",
-        str(run),
-    )
+    run_it = ("run", str(folder), "--probe", "vllm", "--config", str(config), "--policy", "grid", "--out", str(run))
     ended = subprocess.run([*COMMAND, *run_it, "--json"], capture_output=True, text=True, check=False)
-    assert ended.returncode in (0, 4), ended.stderr
-    assert json.loads(ended.stdout)["verdict"] != "certified-infeasible"
+    assert ended.returncode == 2, ended.stderr
+    assert not (run / "certificate.json").exists()
     assert not lives(run)

@@ -23,6 +23,13 @@ def options() -> argparse.Namespace:
     parser.add_argument("what", choices=["profile"])
     parser.add_argument("--clock-step-s", type=float, default=0.0, help="the wall clock jumps so far after 20 requests")
     parser.add_argument("--idle-places", type=int, default=0, help="places of a closed loop that stay empty")
+    parser.add_argument(
+        "--slower", type=float, default=1.0, help="everything is sent so many times later than it is due"
+    )
+    parser.add_argument("--stops-for-s", type=float, default=0.0, help="nothing is sent so long after 24 requests")
+    parser.add_argument(
+        "--spoils", type=int, default=1000, help="such faults hit the measurements with a seed below this"
+    )
     for name in ("model", "url", "input-file", "artifact-dir"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--fixed-schedule", action="store_true")
@@ -128,19 +135,24 @@ async def in_turn(rows: Iterator[dict[str, Any]], url: str, timeout_s: float, ou
 
 async def main() -> None:
     asked = options()
-    Clock.step_s = asked.clock_step_s
+    spoiled = int(asked.artifact_dir.rsplit("seed", 1)[-1]) < asked.spoils
+    Clock.step_s = asked.clock_step_s if spoiled else 0.0
+    slower, stops_for_s = (asked.slower, asked.stops_for_s) if spoiled else (1.0, 0.0)
     rows = [json.loads(line) for line in Path(asked.input_file).read_text().splitlines()]
     with (Path(asked.artifact_dir) / "profile_export.jsonl").open("a") as out:
         common = (asked.url, asked.request_timeout_seconds, out)
         if asked.fixed_schedule:
             began_s, sending = time.monotonic(), []
-            for row in rows:
-                await asyncio.sleep(max(0.0, began_s + row["timestamp"] / 1e3 - time.monotonic()))
+            for number, row in enumerate(rows):
+                late_s = stops_for_s if number >= 24 else 0.0
+                due_s = began_s + slower * row["timestamp"] / 1e3 + late_s
+                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
                 sending.append(asyncio.create_task(send(row, *common)))
             await asyncio.gather(*sending)
         else:
             left = iter(rows[: asked.request_count])
-            await asyncio.gather(*(in_turn(left, *common) for _ in range(asked.concurrency - asked.idle_places)))
+            idle = asked.idle_places if spoiled else 0
+            await asyncio.gather(*(in_turn(left, *common) for _ in range(asked.concurrency - idle)))
 
 
 if __name__ == "__main__":

@@ -28,27 +28,20 @@ def told(row):
 
 
 def test_a_tp_that_cannot_start_is_closed_and_the_loop_goes_on(cli, live, tmp_path) -> None:
-    no_flag = live(per_tp={1: ["--no-such-flag"]})
-    first, second = sorted(ran(cli, no_flag, tmp_path), key=lambda row: row["tp"])
-    assert [told(first), told(second)] == [("1", "failed_start"), ("2", "ok")]
-    assert "an argument is refused" in first["source"]
-    assert "--no-such-flag" in first["source"]
+    heads = "Value error, Total number of attention heads (4) must be divisible by tensor parallel size (1)."
+    undivided = live(per_tp={1: ["--exit-code", "1", "--log-text", heads]})
+    found = ran(cli, undivided, tmp_path)
+    first = found[0]
+    assert {told(row) for row in found} == {("1", "failed_start"), ("2", "ok")}
+    assert "TP 1 does not divide the 4 attention heads" in first["source"]
     assert float(first["cost_gpu_s"]) > 0.0
 
 
-@pytest.mark.parametrize(
-    ("faults", "status", "source", "looks"),
-    [
-        (["--exit-code", "1", "--log-text", "torch.OutOfMemoryError: CUDA out of memory"], "oom", "out of memory", 2),
-        (["--wrong-model", "other"], "failed_start", "the server names other, not ", 1),
-        (["--listen-on", "0.0.0.0"], "failed_start", "open to others", 1),
-    ],
-    ids=["memory", "wrong-model", "open-to-others"],
-)
-def test_a_start_that_fails(cli, live, tmp_path, faults, status, source, looks) -> None:
+def test_a_start_that_fails_for_want_of_memory(cli, live, tmp_path) -> None:
+    faults = ["--exit-code", "1", "--log-text", "torch.OutOfMemoryError: CUDA out of memory"]
     found = ran(cli, live(faults=faults, cells=CHAT), tmp_path)
-    assert [row["status"] for row in found] == [status] * looks
-    assert all(source in row["source"] for row in found)
+    assert [row["status"] for row in found] == ["oom", "oom"]
+    assert all("out of memory" in row["source"] for row in found)
 
 
 def test_a_server_that_is_never_ready(cli, live, tmp_path) -> None:
@@ -71,6 +64,8 @@ def test_a_server_that_is_never_ready(cli, live, tmp_path) -> None:
         (["--short-every", "4"], "ok", (0.6, 0.85), "fewer tokens than asked for"),
         (["--stall-every", "4"], "ok", (0.6, 0.85), "TimeoutError"),
         (["--reject-every", "1"], "rejected", (0.0, 0.0), "503"),
+        (["--short-every", "1"], "rejected", (0.0, 0.0), "fewer tokens than asked for"),
+        (["--error-every", "1"], "crashed", (0.0, 0.0), "an error in the stream"),
         (["--stall-every", "1"], "timeout", (0.0, 0.0), "TimeoutError"),
         (["--false-metrics", "--ttft-s", "0.3"], "ok", (1.0, 1.0), "doubtful: mean time to first token"),
         (["--no-metrics"], "ok", (1.0, 1.0), ""),
@@ -88,6 +83,13 @@ def test_faults_of_requests(cli, live, tmp_path, faults, status, success, source
     assert (30 if late else 40) <= int(first["requests"]) <= 45, (
         "those that were due, and of the warm-up some that were late"
     )
+
+
+def test_answers_of_one_token(cli, live, tmp_path) -> None:
+    one = live(classes=("chat,20,1,30,1,,,,,0.5",), load="[load.class.chat]\ninput_tokens = 20\noutput_tokens = 1")
+    row = ran(cli, one, tmp_path, code=0)[0]
+    assert (row["status"], row["success_rate"], row["tpot_p99_s"]) == ("ok", "1", "")
+    assert 0.0 < float(row["ttft_p99_s"]) <= float(row["e2e_p99_s"])
 
 
 @pytest.mark.parametrize(("fault", "status"), [("reject", "rejected"), ("stall", "timeout")])

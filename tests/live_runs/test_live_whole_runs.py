@@ -71,7 +71,7 @@ def test_rows_cost_what_the_servers_lived(live, tmp_path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Server, "_launch", noted)
     made = live(cells=("chat,1,r40,rate,40,1", "chat,2,r40,rate,40,2", "chat,4,r40,rate,40,4"), gpus=4,
-                per_tp={1: ["--bind-after-s", "1"], 4: ["--no-such-flag"]})  # fmt: skip
+                per_tp={1: ["--bind-after-s", "1"], 4: ["--exit-code", "1", "--log-text", "not enough GPUs"]})  # fmt: skip
     read, config = read_instance(made.path), read_serve_config(made.config)
     cells = read.instance.cells
     run = tmp_path / "run"

@@ -40,4 +40,5 @@ def test_a_closed_loop_that_was_not_held_does_not_count(cli, live, tmp_path) -> 
     assert said.code == 4
     (row,) = rows(run)
     assert row["status"] == "rejected"
-    assert "not valid: 2.0 requests were in flight on average, of 4" in row["source"]
+    assert "not valid: the load was not held: at most " in row["source"]
+    assert "requests were in flight, of 4; doubtful" in row["source"]

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from live_runs.instances import HOSTILE, PYTHON, events, ports, rows
+from live_runs.instances import HOSTILE, PYTHON, events, ports, rows, steps
 
 from benchmarks.live_kills import well
 
@@ -31,7 +31,7 @@ def test_cells_by_hand(cli, live) -> None:
 
 
 def test_a_grid_that_was_interrupted_goes_on(cli, live) -> None:
-    made = live(per_tp={2: ["--no-such-flag"]})
+    made = live(per_tp={2: ["--exit-code", "1", "--log-text", "not enough GPUs"]})
     assert cli("measure", made.path, "--config", made.config, "--cell", "chat,1,r40").code == 0
     before = (made.path / "measurements.csv").read_bytes()
     said = cli("measure", made.path, "--config", made.config, "--grid")
@@ -91,8 +91,9 @@ def test_a_server_of_somebody_else_is_measured_and_left(cli, live, tmp_path, for
 def test_a_server_of_somebody_else_that_serves_another_model(cli, live, tmp_path, foreign) -> None:
     url, _ = foreign
     said = cli(*live().arguments(tmp_path / "run", "--endpoint", f"1={url}"))
-    assert said.code == 4
-    assert "names theirs, not live0" in rows(tmp_path / "run")[0]["source"]
+    assert (said.code, "names theirs, not live0" in said.err) == (2, True), said.err
+    assert "mend serve.toml or that server" in said.err
+    assert rows(tmp_path / "run") == []
 
 
 def test_a_dry_run_starts_nothing(cli, live, tmp_path) -> None:
@@ -123,3 +124,22 @@ def test_a_dry_run_starts_nothing(cli, live, tmp_path) -> None:
         "instance.toml",
         "serve.toml",
     ]
+
+
+def test_cells_measured_by_hand_into_a_finished_run_are_taken(cli, live, tmp_path) -> None:
+    """What a report recommends: `measure RUN`, then the run goes on with what it shows."""
+    made, run = live(), tmp_path / "run"
+    assert cli(*made.arguments(run)).code == 0
+    before = rows(run)
+    by_hand = (("chat,2,r40", 2), ("chat,1,r40", 1))
+    for cell, repeat in by_hand:
+        said = cli("measure", run, "--config", made.config, "--cell", cell, "--repeat", repeat)
+        assert said.code == 0, said.err
+    said = cli("run", run, "--resume", "--json")
+    assert said.code == 0, said.err
+    assert rows(run)[: len(before)] == before
+    assert [step["reason"] for step in steps(run)][len(before) :][:3] == ["added by hand"] * 3
+    assert said.document["steps"] == len(rows(run)) == len(steps(run)) >= len(before) + 3
+    assert said.document["cost_gpu_s"] == pytest.approx(sum(float(row["cost_gpu_s"]) for row in rows(run)))
+    assert cli("certify", run).code == 0
+    assert cli("run", run, "--resume", "--json").document["steps"] == said.document["steps"]

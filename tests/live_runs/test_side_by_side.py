@@ -96,7 +96,7 @@ def test_what_ends_the_run_between_two_steps_ends_the_look_beside(cli, live, tmp
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LiveView, "step", interrupted)
-    both = live(per_tp={2: ["--no-such-flag"]}, gpus=4, window_s=60.0)
+    both = live(per_tp={2: ["--exit-code", "1", "--log-text", "not enough GPUs"]}, gpus=4, window_s=60.0)
     began_s = time.monotonic()
     assert cli(*both.arguments(tmp_path / "run", "--max-servers", 2)).code == 130
     assert time.monotonic() - began_s < 30.0

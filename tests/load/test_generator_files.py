@@ -49,6 +49,7 @@ def test_a_record_of_aiperf():
     [
         ({"code": 503, "type": "Service Unavailable", "message": "overloaded"}, "rejected"),
         ({"code": "429", "type": "Too Many Requests", "message": "slow down"}, "rejected"),
+        ({"code": 400, "type": "Bad Request", "message": "maximum context length"}, "rejected"),
         ({"type": "TimeoutError", "message": "TimeoutError()"}, "timeout"),
         ({"code": 500, "type": "Internal Server Error", "message": "engine\ndied"}, "failed"),
         ({"type": "ClientPayloadError", "message": "not completed"}, "failed"),
@@ -59,6 +60,13 @@ def test_an_error_of_aiperf(error, status):
     assert judged(answer, 20)[0] == status
     assert str(error["message"]).split()[0] in answer.reason
     assert answer.e2e_s == pytest.approx(0.093416159)
+
+
+def test_an_answer_without_text_is_one_without_a_token():
+    """As AIPerf 0.13 wrote it of a server that answers with nothing but its usage."""
+    message = "InvalidInferenceResultError('Invalid inference result: No responses with actual content were received')"
+    answer = record(metrics={}, error={"type": "InvalidInferenceResultError", "message": message})
+    assert (answer.output_tokens, judged(answer, 1)) == (0, ("failed", "the answer brought no token"))
 
 
 def test_a_success_of_aiperf_that_has_no_token_count_is_none():

@@ -13,7 +13,7 @@ from fleetsieve.files.faults import FaultList
 from fleetsieve.files.records import RequestRow, read_records, write_records
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.load.account import measured, records_of, status_of
-from fleetsieve.load.answers import CUT, NO_COUNT, NO_RECORD, Answer, Exit, complete, sent_of, window_of
+from fleetsieve.load.answers import CUT, NO_COUNT, NO_RECORD, NO_TOKEN, Answer, Exit, complete, sent_of, window_of
 from fleetsieve.load.protocol import Ending
 from fleetsieve.load.schedule import Schedule
 
@@ -94,6 +94,25 @@ def test_an_error_event_in_a_stream_that_the_program_takes_for_an_answer_is_a_fa
     assert sent.failures == {NO_COUNT: 1}
 
 
+def test_an_answer_without_a_token_says_so_and_one_of_one_token_is_good():
+    tokens = np.array([10, 10, 10, 1, 10, 10, 10])
+    schedule = replace(open_schedule(), output_tokens=tokens)
+    answers = answers_to(schedule)
+    answers[3] = replace(answers[3], ttft_s=0.2, e2e_s=0.2, output_tokens=1)
+    answers[4] = replace(answers[4], ttft_s=None, output_tokens=0)
+    sent = sent_of(schedule, answers.values(), DONE)
+    assert [row.status for row in sent.rows][3:5] == ["ok", "failed"]
+    assert (sent.failures, sent.doubts) == ({NO_TOKEN: 1}, ())
+    assert measured(Measurement(CellKey("chat", 1, "r1")), sent).ttft_p99_s.value == 0.2
+
+
+def test_answers_that_come_in_one_piece_are_told():
+    schedule = open_schedule()
+    answers = {i: replace(answer, ttft_s=answer.e2e_s) for i, answer in answers_to(schedule).items()}
+    sent = sent_of(schedule, answers.values(), DONE)
+    assert sent.doubts == ("4 of 4 answers came in one piece: their time per output token is not known",)
+
+
 def test_a_generator_that_ends_well_without_a_record_is_a_failure():
     sent = sent_of(open_schedule(), [], Exit(Ending.FAILED, 0, 1.0, 0.5))
     assert [row.status for row in sent.rows] == ["missing"] * 6
@@ -112,12 +131,22 @@ def test_a_generator_that_ends_well_without_a_record_is_a_failure():
         (["timeout", "timeout", "failed"], Status.TIMEOUT),
         (["rejected", "rejected", "missing"], Status.REJECTED),
         (["failed", "failed", "timeout"], Status.CRASHED),
+        (["missing", "missing"], Status.CRASHED),
         ([], Status.CRASHED),
     ],
 )
 def test_a_look_without_a_success_failed_as_most_of_its_requests_did(statuses, status):
     warm_up = RequestRow(-1.0, status="ok")
     assert status_of([warm_up, *(RequestRow(1.0, status=one) for one in statuses)]) is status
+
+
+@pytest.mark.parametrize("tokens", [0, 3])
+def test_answers_that_are_too_short_are_no_crash(tokens):
+    schedule = open_schedule()
+    answers = [replace(answer, output_tokens=tokens) for answer in answers_to(schedule).values()]
+    sent = sent_of(schedule, answers, DONE)
+    assert measured(Measurement(CellKey("chat", 1, "r1")), sent).status is Status.REJECTED
+    assert sent.failures == {CUT: 4}
 
 
 def test_requests_that_were_sent_late_are_told():

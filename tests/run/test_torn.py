@@ -81,13 +81,13 @@ def test_a_torn_last_line(cli, made, tmp_path):
 
 
 def test_a_row_without_its_line_that_would_not_have_been_asked(cli, made, tmp_path):
-    """The operator changed a setting in between: the row is kept, its line says how it came."""
+    """Nobody asked for it, so somebody added it: the row is kept, its line says how it came."""
     whole = content(made)
     ends, lines = row_ends(made), whole["steps.jsonl"].splitlines(keepends=True)
     second = whole["measurements.csv"][ends[1] : ends[2]]
     (made / "measurements.csv").write_bytes(whole["measurements.csv"][: ends[0]] + second)
     (made / "steps.jsonl").write_bytes(lines[0])
-    assert b"measured before the run was interrupted" in resumed(cli, made)["steps.jsonl"].splitlines()[1]
+    assert b"added by hand" in resumed(cli, made)["steps.jsonl"].splitlines()[1]
     assert cli("certify", made).code == 0
 
 

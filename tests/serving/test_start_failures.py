@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from hostile import hostile, some_port
 
-from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.errors import EngineMissing, FleetSieveError, UsageError
 from fleetsieve.instance import Status
 from fleetsieve.processes.log import last_lines
-from fleetsieve.serving.failures import death, start_failure
+from fleetsieve.serving.failures import About, Failure, death, start_failure, words
 from fleetsieve.serving.register import NAME, Register, unfinished
 from fleetsieve.serving.server import Server
+from fleetsieve.serving.starts import Starts
 
 LOGS = [
     (1, "(EngineCore pid=9) ERROR 11-30 08:12:57 [core.py:1510] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\nRuntimeError: Engine core initialization failed. See root cause above.", Status.OOM, "out of memory: torch.OutOfMemoryError: CUDA out of memory.", True),
@@ -44,6 +45,89 @@ def test_a_log_is_read(code: int, log: str, status: Status, reason: str, retry: 
     assert (failure.status, failure.retry) == (status, retry)
     assert failure.reason.startswith(reason) or reason in failure.reason
     assert failure.last_lines == tuple(log.splitlines())
+
+
+HEADS = "Value error, Total number of attention heads (52) must be divisible by tensor parallel size (8)."
+MARLIN = "ValueError: Weight input_size_per_partition = 3420 is not divisible by min_thread_k = 128. Consider reducing tensor_parallel_size."
+WORLD = "Value error, World size (8) is larger than the number of available GPUs (4) in this node."
+ABOUT = [
+    (2, "vllm: error: unrecognized arguments: --max-modl-len", About.CONFIGURATION),
+    (2, "", About.CONFIGURATION),
+    (2, "api_server.py: error: argument --dtype: invalid choice: 'f16'", About.CONFIGURATION),
+    (1, "OSError: no is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'", About.CONFIGURATION),
+    (1, "  Value error, User-specified max_model_len (100000) is greater than the derived max_model_len", About.CONFIGURATION),
+    (1, "RuntimeError: No CUDA GPUs are available", About.CONFIGURATION),
+    (126, "fleetsieve-server: 1: exec: x: Permission denied", About.COMMAND),
+    (127, "fleetsieve-server: 1: exec: x: not found", About.COMMAND),
+    (1, HEADS, About.CELL),
+    (1, WORLD, About.CELL),
+    (1, MARLIN, About.CELL),
+    (1, "AssertionError: 29568 is not divisible by 5", About.CELL),
+    (1, "torch.OutOfMemoryError: CUDA out of memory", About.CELL),
+    (1, "OSError: [Errno 98] Address already in use", About.CELL),
+    (None, "", About.CELL),
+    (-9, "", About.CELL),
+    (-11, "", About.UNKNOWN),
+    (1, "a line that nobody knows", About.UNKNOWN),
+    (1, "RuntimeError: Engine core initialization failed. See root cause above.", About.UNKNOWN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "log", "about"), ABOUT)
+def test_what_a_failed_start_is_about(code: int | None, log: str, about: About) -> None:
+    """Only what is about the cell is evidence about GPUs: a fault of the configuration would stop any TP."""
+    assert start_failure(code, log.splitlines(), waited_s=5.0).about is about
+
+
+def unknown(*log: str, code: int = 1) -> Failure:
+    return start_failure(code, log)
+
+
+def test_the_words_of_an_error_are_the_same_at_every_tp() -> None:
+    one = unknown(
+        "(EngineCore pid=9) ERROR 11-30 08:12:57 [core.py:1510] KeyError: 'layers.17.w' at 0x7f1a on rank 0 of 2",
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
+        "bye",
+    )
+    other = unknown(
+        "(EngineCore pid=77) ERROR 11-30 09:00:01 [core.py:1510] KeyError: 'layers.3.w' at 0x99 on rank 1 of 4",
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
+    )
+    assert words(one) == words(other) == "keyerror: 'layers.#.w' at # on rank # of #"
+    assert words(unknown("INFO 11-30 08:12:57 loading", "Segmentation fault")) == "segmentation fault"
+    assert words(unknown()) == "it ended with exit code # before it was ready"
+    assert words(unknown("KeyError: 'a'")) != words(unknown("KeyError: 'b'"))
+
+
+def test_the_same_unknown_words_twice_end_a_run_unless_a_server_was_ready() -> None:
+    starts = Starts()
+    starts.refuse(1, unknown("strange 1"), "x")
+    starts.refuse(1, unknown("other"), "x")
+    with pytest.raises(UsageError, match="no server has started, and that of TP 2 failed as one before"):
+        starts.refuse(2, unknown("strange 2"), "x")
+    ready = Starts()
+    ready.refuse(1, unknown("strange 1"), "x")
+    ready.ready()
+    for proven in (ready, Starts(ever_ready=True)):
+        for tp in (1, 2, 2):
+            proven.refuse(tp, unknown("strange 2"), "x")
+
+
+def test_a_fault_of_the_configuration_ends_a_run_at_once_and_at_any_time() -> None:
+    fault = replace(start_failure(2, ["usage: x", "x: error: unrecognized arguments: --no"]), log="run/logs/a.log")
+    with pytest.raises(
+        UsageError, match=r"unrecognized arguments: --no\n  its log is run/logs/a.log; its last lines:\n    usage"
+    ) as caught:
+        Starts(ever_ready=True).refuse(4, fault, "fleetsieve run RUN --resume")
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(
+        "mend serve.toml, then go on with: fleetsieve run RUN --resume; or, where TP 4 alone"
+    )
+    with pytest.raises(EngineMissing, match="the command cannot be run"):
+        Starts().refuse(1, start_failure(127, []), "x")
+    for about in ("CUDA out of memory", HEADS, WORLD):
+        for _ in range(3):
+            Starts().refuse(1, start_failure(1, [about]), "x")
 
 
 PROVOKED = [
@@ -125,7 +209,7 @@ def test_an_impossible_tp_or_command_starts_nothing(tmp_path: Path) -> None:
         Server.start(config, 3, (), some_port(), tmp_path / "log", Register(tmp_path))
     with pytest.raises(UsageError, match="TP 2 needs 2 GPUs, and the server gets 1"):
         Server.start(config, 2, ("0",), some_port(), tmp_path / "log", Register(tmp_path))
-    with pytest.raises(UsageError, match="the command 'no-such-command' is not there"):
+    with pytest.raises(EngineMissing, match="the command 'no-such-command' is not there"):
         Server.start(
             replace(config, command=("no-such-command",)), 1, (), some_port(), tmp_path / "log", Register(tmp_path)
         )

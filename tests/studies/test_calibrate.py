@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cli.command_line import cli
-from loop.small_fleet import CELLS, INSTANCE, row
+from loop.small_fleet import CELL_BY_KEY, CELLS, INSTANCE, row
 
 from fleetsieve.certificate import Verdict, certify
 from fleetsieve.envelope import Envelope
@@ -123,11 +123,15 @@ def test_processes_change_nothing():
 
 
 def test_requests_are_resampled_where_there_are_records():
-    def recorded(r, count=1500):
+    def recorded(r, window=1500):
         rng = np.random.default_rng(len(r.key.load) + 10 * r.key.tp)
+        rate = r.throughput_rps.value
+        e2e_s = CELL_BY_KEY[r.key].offered / rate  # by Little's law; what was sent so long before the window ends in it
+        count = window + round(e2e_s * rate)
         ttft = r.ttft_p99_s.value * rng.uniform(0.5, 1.0, count)
-        sent = np.sort(rng.uniform(0.0, count / r.throughput_rps.value, count))
-        return replace(r, records=RequestRecords(sent, ttft, ttft, ttft, np.ones(count, bool), float(sent[-1]) + 1.0))
+        sent = np.sort(rng.uniform(-e2e_s, window / rate, count))
+        e2e = np.full(count, e2e_s)
+        return replace(r, records=RequestRecords(sent, ttft, e2e, ttft, np.ones(count, bool), window / rate))
 
     chosen = settings(EASY, [recorded(r) for r in TABLE], None)
     for setting, outcomes in zip(chosen, trials(chosen, 4), strict=True):

@@ -1,0 +1,156 @@
+"""A fault of serve.toml is no evidence about GPUs: it ends a run at once, nothing of it is stored, and a mended file goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from live_runs.instances import HOSTILE, PYTHON, events, rows, steps
+
+NO_MODEL = (
+    "OSError: m is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'"
+)
+REFUSED = "  Value error, User-specified max_model_len (9) is greater than the derived max_model_len (8)"
+STRANGE = "KeyError: 'layers.{}.weight'"
+
+
+def exits(code, text=""):
+    return ["--exit-code", str(code), "--log-text", text]
+
+
+def mend(config, old, new) -> None:
+    text = config.read_text()
+    assert old in text
+    config.write_text(text.replace(old, new))
+
+
+def refused(said, run, words, code=2) -> None:
+    """A run that ended with the server's own words and certified nothing."""
+    assert said.code == code, said.err
+    message, hint = said.document["error"]["message"], said.document["error"]["hint"]
+    assert words in message
+    assert "its log is" in message
+    assert "mend serve.toml, then go on with: fleetsieve run" in hint
+    assert rows(run) == steps(run) == []
+    assert not (run / "certificate.json").exists()
+    assert all(event["event"] != "ready" for event in events(run))
+    assert events(run)[-1]["event"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("faults", "words", "code"),
+    [
+        (
+            ["--no-such-flag"],
+            "an argument is refused: hostile_server: error: unrecognized arguments: --no-such-flag",
+            2,
+        ),
+        (exits(2), "an argument is refused (exit code 2)", 2),
+        (exits(1, NO_MODEL), "the model cannot be loaded: OSError: m is not a local folder", 2),
+        (exits(1, REFUSED), "the configuration is refused: Value error, User-specified max_model_len", 2),
+        (["--wrong-model", "other"], "the server names other, not ", 2),
+        (["--listen-on", "0.0.0.0"], "open to others", 2),
+        (exits(127), "the command cannot be run (exit code 127)", 3),
+    ],
+    ids=["argument", "exit-2", "model", "configuration", "wrong-model", "open-to-others", "command"],
+)
+def test_it_ends_the_run_with_the_words_of_the_server(cli, live, tmp_path, faults, words, code) -> None:
+    made, run = live(faults=faults), tmp_path / "run"
+    refused(cli(*made.arguments(run, "--json")), run, words, code)
+    assert len([event for event in events(run) if event["event"] == "started"]) == 1, "no other TP is tried"
+
+
+def test_a_mended_file_measures_all_cells(cli, live, tmp_path) -> None:
+    """With --config, without it, and with the serve.toml in the run folder."""
+    for number, how in enumerate(("config", "log", "folder")):
+        made, run = live(faults=["--no-such-flag"]), tmp_path / f"run{number}"
+        refused(cli(*made.arguments(run, "--json")), run, "--no-such-flag")
+        mend(run / "serve.toml" if how == "folder" else made.config, '"--no-such-flag"', "")
+        said = cli("run", run, "--resume", "--json", *(["--config", made.config] if how == "config" else []))
+        assert said.code == 0, said.err
+        assert [row["status"] for row in rows(run)] == ["ok"]
+        assert said.document["verdict"] == "certified-feasible"
+        assert "no-such-flag" not in (run / "serve.toml").read_text()
+        assert cli("certify", run).code == 0
+        before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+        assert cli("run", run, "--resume").code == 0
+        assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+
+
+def test_what_the_failed_start_cost_is_in_the_next_row(cli, live, tmp_path) -> None:
+    made, run = live(faults=["--bind-after-s", "1.5", "--wrong-model", "other"]), tmp_path / "run"
+    said = cli(*made.arguments(run, "--json"))
+    refused(said, run, "names other")
+    held = events(run)[-1]["held_s"] * events(run)[0]["tp"]
+    assert "GPU-seconds more, until the last server was gone, stand in no row" in said.err
+    mend(made.config, ', "--wrong-model", "other"', "")
+    said = cli("run", run, "--resume")
+    assert said.code == 0, said.err
+    assert "that servers held before the run went on" in said.err
+    assert float(rows(run)[0]["cost_gpu_s"]) > held + 1.5
+
+
+def test_it_ends_a_run_that_has_measured_other_cells_too(cli, live, tmp_path) -> None:
+    cells, run = ("chat,1,r10,rate,10,1", "chat,2,r40,rate,40,2"), tmp_path / "run"
+    made = live(per_tp={2: ["--no-such-flag"]}, cells=cells)
+    said = cli(*made.arguments(run, "--json", "--policy", "grid"))
+    assert (said.code, "--no-such-flag" in said.document["error"]["message"]) == (2, True), said.err
+    assert "where TP 2 alone cannot start" in said.document["error"]["hint"]
+    assert [(row["tp"], row["status"]) for row in rows(run)] == [("1", "ok")]
+    assert not (run / "certificate.json").exists()
+    mend(made.config, '"--no-such-flag"', "")
+    assert cli("run", run, "--resume").code == 0
+    assert {row["tp"] for row in rows(run)} == {"1", "2"}
+
+
+def test_words_that_nobody_knows_end_it_at_the_second_tp(cli, live, tmp_path) -> None:
+    made = live(per_tp={tp: exits(1, STRANGE.format(tp)) for tp in (1, 2)})
+    run = tmp_path / "run"
+    said = cli(*made.arguments(run, "--json"))
+    message = said.document["error"]["message"]
+    assert (said.code, "no server has started, and that of TP" in message) == (2, True), said.err
+    assert "KeyError: 'layers." in message
+    assert [row["status"] for row in rows(run)] == ["crashed"], "the first may have been a flake"
+    assert not (run / "certificate.json").exists()
+    made.config.write_text(
+        made.config.read_text().split("[serve.tp.1]")[0] + "[load]" + made.config.read_text().split("[load]")[1]
+    )
+    said = cli("run", run, "--resume", "--json")
+    assert said.document["verdict"] == "certified-feasible", said.err
+    assert [row["status"] for row in rows(run)][-1] == "ok"
+
+
+def test_the_same_tp_twice_ends_it_too(cli, live, tmp_path) -> None:
+    made, run = live(faults=exits(1, STRANGE.format(1)), cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
+    said = cli(*made.arguments(run))
+    assert (said.code, len(rows(run))) == (2, 1), said.err
+
+
+def test_side_by_side(cli, live, tmp_path) -> None:
+    made, run = live(faults=["--no-such-flag"]), tmp_path / "run"
+    said = cli(*made.arguments(run, "--json", "--max-servers", "2"))
+    assert (said.code, "--no-such-flag" in said.document["error"]["message"]) == (2, True), said.err
+    assert rows(run) == []
+    mend(made.config, '"--no-such-flag"', "")
+    assert cli("run", run, "--resume", "--config", made.config).code == 0
+
+
+def test_measuring_by_hand_is_refused_alike(cli, live) -> None:
+    made = live(per_tp={2: ["--no-such-flag"]})
+    said = cli("measure", made.path, "--config", made.config, "--grid", "--json")
+    assert (said.code, "--no-such-flag" in said.document["error"]["message"]) == (2, True), said.err
+    assert [(row["tp"], row["status"]) for row in rows(made.path)] == [("1", "ok")]
+    assert "1 of 2 looks are in" in said.err
+    mend(made.config, '"--no-such-flag"', "")
+    said = cli("measure", made.path, "--config", made.config, "--grid", "--json")
+    assert (said.code, [row["tp"] for row in said.document["measured"]]) == (0, [2]), said.err
+
+
+def test_a_command_that_cannot_be_run_is_missing(cli, live, tmp_path) -> None:
+    made, run = live(), tmp_path / "run"
+    script = made.path / "serve.sh"
+    script.write_text(f"#!/no/such/shell\nexec {' '.join(PYTHON)} {HOSTILE}\n")
+    os.chmod(script, 0o755)
+    mend(made.config, json.dumps([*PYTHON, str(HOSTILE)]), json.dumps([str(script)]))
+    refused(cli(*made.arguments(run, "--json")), run, "the command cannot be run", 3)
