@@ -21,7 +21,7 @@ from fleetsieve.allocation import Allocation, Engine, evaluate
 from fleetsieve.certificate.certify import Certificate, certify, settling_cells
 from fleetsieve.certificate.comparing import SCHEMA_1, differences
 from fleetsieve.certificate.document import SCHEMA, certificate_document, key_of, plan_document, versions
-from fleetsieve.certificate.sentence import listed, rows_apart
+from fleetsieve.certificate.sentence import floors_by_rounding, listed, rows_apart
 from fleetsieve.envelope import Envelope
 from fleetsieve.errors import FleetSieveError
 from fleetsieve.instance import Instance, Measurement
@@ -126,8 +126,12 @@ def _check(
             errors += differences(name, document[name], value, older=older)
     if not str(document["explanation"]).startswith(f"{document['verdict']}:"):
         errors.append("its explanation does not begin with its verdict")
+    notes = _notes(document, derived, older)
+    if errors and number == FIRST and (near := _near_tie(renewed)):
+        # Rule set 1 had no such tolerance, and what it made of a near tie cannot be derived again.
+        return Checked((), (f"by rule set {CURRENT} the verdict is {renewed.verdict}", near), notes)
     superseded = _superseded(renewed, instance, rows, engine, number) if not errors else ()
-    return Checked(tuple(dict.fromkeys(errors)), superseded, _notes(document, derived, older))
+    return Checked(tuple(dict.fromkeys(errors)), superseded, notes)
 
 
 def under(instance: Instance, number: int) -> Instance:
@@ -182,6 +186,12 @@ def _superseded(
         "" if str(now.verdict) != before["verdict"] else " still"
     )
     return (told, *why)
+
+
+def _near_tie(certificate: Certificate) -> str:
+    """The floors that either plan misses by no more than rounding, in a clause; "" without any."""
+    plans = [plan for plan in (certificate.conservative, certificate.optimistic) if plan is not None]
+    return next((near.strip(" ()") for near in map(floors_by_rounding, plans) if near), "")
 
 
 def _notes(document: Mapping[str, Any], derived: Mapping[str, Any], older: bool) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from fleetsieve.allocation import ROUNDED, TIE
+from fleetsieve.allocation import ROUNDED, TIE, Allocation, floor_met
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.certificate.replacing import replacing
@@ -38,7 +38,7 @@ def verdict_sentence(certificate: Certificate) -> str:
         floored = {own.name for own in c.envelope.instance.classes if own.floor_rps is not None}
         return " ".join([*words, *_above(top for top in ladder_tops(c.envelope) if top.arm.class_name in floored)])
     if c.verdict is Verdict.FEASIBLE:
-        floors = f"every floor is met{floors_as_demand(c.envelope)}{floors_by_rounding(c)} and "
+        floors = f"every floor is met{floors_as_demand(c.envelope)}{floors_by_rounding(c.conservative)} and "
         critical = any(d.floor is not None for d in c.conservative.problem.classes)
         words.append(
             f"{floors if critical else ''}no plan for this fleet is better by more than {c.epsilon:g} in the least fulfilment,"
@@ -78,13 +78,12 @@ def floors_as_demand(envelope: Envelope) -> str:
     return f" (a floor above its class's demand counts as the demand: {listed(told, 5)} requests/s)" if told else ""
 
 
-def floors_by_rounding(certificate: Certificate) -> str:
-    """In brackets, after a space: the floors that the plan misses by no more than rounding; "" without any."""
-    plan = certificate.conservative
+def floors_by_rounding(plan: Allocation) -> str:
+    """In brackets, after a space: the floors that a plan misses by no more than rounding; "" without any."""
     told = [
         f"{got.class_name} serves {got.served_rps:.9g} of {demand.floor * demand.demand_rps:.9g}"
         for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
-        if demand.floor is not None and got.fulfilment < demand.floor - TIE
+        if demand.floor is not None and got.fulfilment < demand.floor - TIE and floor_met(demand.floor, got.fulfilment)
     ]
     part = f"a floor missed by no more than {ROUNDED:g} of it counts as met: figures in files are rounded"
     return f" ({part}; {listed(told, 5)} requests/s)" if told else ""
