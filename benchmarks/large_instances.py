@@ -45,13 +45,13 @@ def write(where: Path, classes: int, loads: int, *, floors: float = 0.3, demand_
     cells = [",".join((*SENT, "load_kind,offered,gpus"))]
     kinds = ["class,demand_rps,floor_rps,max_e2e_p99_s"]
     for i in range(classes):
-        name, scale, best = f"class{i}", draw.uniform(0.3, 1.2), 0.0
+        name, scale, best = f"class{i}", draw.uniform(2.0, 6.0), 0.0
         for tp in TPS:
             bend = draw.uniform(0.9, 1.05)
             for k in range(loads):
                 n = round(1.0 + k * 63.0 / max(1, loads - 1), 3)
                 rate = scale * tp**bend * n / (n + 8.0)
-                tail = 5.0 / tp**0.4 * (1.0 + n / 12.0) * draw.uniform(0.98, 1.02)
+                tail = n / rate * draw.uniform(1.1, 1.15)  # that many requests were in flight
                 best = max(best, rate / tp) if tail <= 14.0 else best
                 cells.append(f"{name},{tp},c{n:g},concurrency,{n:g},{tp}")
                 bounds = f"{rate:.5g},{rate * 0.97:.5g},{rate * 1.03:.5g}"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
@@ -26,6 +27,7 @@ from fleetsieve.instance import (
     Pool,
     Slo,
     Status,
+    WorkloadClass,
 )
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
 from fleetsieve.standing import Standing
@@ -152,8 +154,17 @@ class Envelope:
         own = self.classes[known.key.class_name]
         view = replace(own.view, known={**own.view.known, known.key: known})
         arm = self.instance.cell_by_key[known.key].arm
-        renewed = envelop(view, self.assumptions) if self._across_arms else _with_arm(own, view, arm, self.assumptions)
+        renewed = envelop(view, self.assumptions) if self.across_arms else _with_arm(own, view, arm, self.assumptions)
         return replace(self, classes={**self.classes, known.key.class_name: renewed})
+
+    def ends_with(self, known: KnownCell) -> list[End]:
+        """The ends of the arm of a cell if `known` were what is known of it: all that `with_known` renews, where no assumption
+        looks across arms.
+        """
+        view = _alone(self.classes[known.key.class_name].view, self.instance.cell_by_key[known.key].arm)
+        view = replace(view, known={**view.known, known.key: known})
+        (arm,) = view.arms
+        return _said(view, self.assumptions).ends(view, arm)
 
     def assuming(self, assumptions: tuple[Assumption, ...]) -> Envelope:
         """The envelope of the same data under other assumptions."""
@@ -183,7 +194,8 @@ class Envelope:
         return replace(self, classes=classes)
 
     @cached_property
-    def _across_arms(self) -> bool:
+    def across_arms(self) -> bool:
+        """Whether an assumption lets one arm say something of another."""
         return any(a.across_arms for a in self.assumptions)
 
     def __getitem__(self, key: CellKey) -> CellBounds:
@@ -232,9 +244,13 @@ class Envelope:
 
 
 def class_demand(own: ClassEnvelope) -> ClassDemand:
+    """What a class asks of the fleet."""
+    return demand_of(own.view.workload, servable=own.servable)
+
+
+def demand_of(c: WorkloadClass, *, servable: bool) -> ClassDemand:
     """What a class asks of the fleet; an unservable one is out of the minimum."""
-    c = own.view.workload
-    return ClassDemand(c.name, c.demand_rps, c.priority, c.floor_fulfilment, c.demand_rps <= 0.0 or own.servable)
+    return ClassDemand(c.name, c.demand_rps, c.priority, c.floor_fulfilment, c.demand_rps <= 0.0 or servable)
 
 
 def class_configurations(instance: Instance, own: ClassEnvelope, *, lower: bool) -> list[Configuration]:
@@ -258,6 +274,63 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
 
     An assumption that measured data contradict is dropped for the arm and quantity concerned.
     """
+    said = _said(view, assumptions)
+    bounds = {cell.key: said.bounds(view, cell) for cells in view.arms.values() for cell in cells}
+    return ClassEnvelope(view, bounds, said.contradictions, {key: why for key, (_, why) in said.exhausted.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What assumptions say of the cells of a view: most capacity, least tails, what memory rules out; each with its assumption."""
+
+    capacity: Mapping[CellKey, tuple[float, str]]
+    tails: Mapping[str, Mapping[CellKey, tuple[float, str]]]
+    exhausted: Mapping[CellKey, tuple[str, str]]
+    contradictions: tuple[Contradiction, ...]
+
+    def bounds(self, view: ClassView, cell: Cell) -> CellBounds:
+        """The bounds of one cell."""
+        exhausted = self.exhausted.get(cell.key, ("", ""))[0]
+        return _bounds(view, cell, self.capacity.get(cell.key), self.tails, exhausted)
+
+    def ends(self, view: ClassView, arm: ArmKey) -> list[End]:
+        """The ends of an arm's cells, as `bounds` has them: of a cell that was not measured they are few numbers."""
+        limits = [
+            (self.tails[metric], limit)
+            for metric in TAIL_METRICS
+            if (limit := view.workload.slo.limit_s(metric)) is not None and self.tails[metric]
+        ]
+        found = []
+        for cell in view.arms[arm]:
+            key = cell.key
+            if key in view.known:
+                found.append(End.of(self.bounds(view, cell)))
+                continue
+            ruled_out = cell.excluded or key in self.exhausted
+            for tails, limit in limits:
+                ruled_out = ruled_out or (key in tails and tails[key][0] > limit)
+            found.append(End(cell, None, None if ruled_out else self.capacity.get(key, UNBOUNDED)[0]))
+        return found
+
+
+UNBOUNDED = (math.inf, "")
+"""What no assumption says of a capacity: anything is possible."""
+
+
+class End(NamedTuple):
+    """A cell's capacity (requests/s of a replica) if it can be committed, and if it is possible; None where it is not."""
+
+    cell: Cell
+    lower_rps: float | None
+    upper_rps: float | None
+
+    @classmethod
+    def of(cls, b: CellBounds) -> End:
+        """The ends of a cell's bounds."""
+        return cls(b.cell, b.capacity_rps.lo if b.committable else None, b.capacity_rps.hi if b.possible else None)
+
+
+def _said(view: ClassView, assumptions: Iterable[Assumption]) -> _Said:
     capacity: dict[CellKey, tuple[float, str]] = {}
     tails: dict[str, dict[CellKey, tuple[float, str]]] = {metric: {} for metric in TAIL_METRICS}
     contradictions: list[Contradiction] = []
@@ -272,33 +345,31 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
 
         for key, quantity, value, because in assumption.limits(view, holds):
             if quantity == CAPACITY:
-                if value < capacity.get(key, (math.inf, ""))[0]:
+                if value < capacity.get(key, UNBOUNDED)[0]:
                     capacity[key] = (value, assumption.name)
             elif quantity == MEMORY:
                 exhausted.setdefault(key, (assumption.name, because or f"memory, by {assumption.name}"))
             elif value > tails[quantity].get(key, NO_TAIL)[0]:
                 tails[quantity][key] = (value, assumption.name)
-    contradictions.sort()
-    bounds = {
-        cell.key: _bounds(view, cell, capacity.get(cell.key), tails, exhausted.get(cell.key, ("", ""))[0])
-        for cells in view.arms.values()
-        for cell in cells
-    }
-    return ClassEnvelope(view, bounds, tuple(contradictions), {key: why for key, (_, why) in exhausted.items()})
+    return _Said(capacity, tails, exhausted, tuple(sorted(contradictions)))
 
 
 def _with_arm(own: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]) -> ClassEnvelope:
     """`envelop(view)` where `view` differs from that of `own` in one arm only, and no assumption looks across arms."""
-    cells = view.arms[arm]
-    keys = {cell.key for cell in cells}
-    alone = replace(view, arms={arm: cells}, known={key: k for key, k in view.known.items() if key in keys})
-    renewed = envelop(alone, assumptions)
+    renewed = envelop(_alone(view, arm), assumptions)
     return ClassEnvelope(
         view,
         {**own.bounds, **renewed.bounds},
         tuple(sorted((*(c for c in own.contradictions if c.arm != arm), *renewed.contradictions))),
-        {key: why for key, why in own.beyond_memory.items() if key not in keys} | dict(renewed.beyond_memory),
+        {key: why for key, why in own.beyond_memory.items() if key not in renewed.bounds} | dict(renewed.beyond_memory),
     )
+
+
+def _alone(view: ClassView, arm: ArmKey) -> ClassView:
+    """The view of one arm alone."""
+    cells = view.arms[arm]
+    known = {cell.key: view.known[cell.key] for cell in cells if cell.key in view.known}
+    return replace(view, arms={arm: cells}, known=known)
 
 
 def _bounds(

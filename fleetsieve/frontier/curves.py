@@ -37,7 +37,7 @@ class Curve:
 
     def first(self, fulfilment: float) -> int:
         """The first step that reaches `fulfilment`; the number of steps when none does."""
-        return int(np.searchsorted(self.fulfilment, fulfilment - TIE))
+        return int(self.fulfilment.searchsorted(fulfilment - TIE))
 
     def chosen(self, step: int) -> Configuration | None:
         """The configuration used at a step; None at step 0."""
@@ -60,7 +60,7 @@ class Curve:
     @cached_property
     def first_without_loss(self) -> int:
         """The first step that loses nothing of the floor; the number of steps when every one does."""
-        return int(np.searchsorted(-self.loss, -TIE))
+        return int((-self.loss).searchsorted(-TIE))
 
 
 def curve(

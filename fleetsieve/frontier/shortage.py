@@ -63,16 +63,16 @@ def least_shortage(problem: FleetProblem) -> Shortage:
 
 
 def _to_its_floor(c: ClassDemand) -> ClassDemand:
-    """A class that demands what counts as its floor and no more; what it loses counts in requests/s, times its priority."""
-    rate = (c.floor or 0.0) * (1.0 - ROUNDED) * c.demand_rps
+    """A class that demands its floor and no more; what it loses counts in requests/s, times its priority."""
+    rate = (c.floor or 0.0) * c.demand_rps
     return ClassDemand(c.name, rate, c.priority * rate, 1.0, c.in_minimum)
 
 
 def _gpus_for(floor: ClassDemand, q: Configuration) -> int:
-    """The GPUs of the fewest replicas that serve a class in full."""
+    """The GPUs of the fewest replicas that serve what counts as the floor."""
     from fleetsieve_models.selection import replicas_for
 
-    return q.gpus * replicas_for(floor.demand_rps * (1.0 - TIE), q.capacity_rps)
+    return q.gpus * replicas_for(floor.demand_rps * (1.0 - ROUNDED - TIE), q.capacity_rps)
 
 
 def _lacking_least(curves: Sequence[Curve], gpus: int) -> list[int]:

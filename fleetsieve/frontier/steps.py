@@ -17,10 +17,18 @@ def with_class(column: Floats, used: Ints, values: Floats, *, most: bool) -> Flo
     """
     pick, none = (np.maximum, -np.inf) if most else (np.minimum, np.inf)
     out = np.full(len(column), none)
+    if len(used) <= FEW:
+        for gpus, value in zip(used.tolist(), values.tolist(), strict=True):
+            if gpus < len(column):
+                pick(out[gpus:], column[: len(column) - gpus] + value, out=out[gpus:])
+        return out
     for part in blocks(used, len(column)):
         pick(out, pick.reduce(left_by(column, used[part], none) + values[part, None], axis=0), out=out)
     return out
 
+
+FEW = 6
+"""Up to so many steps it is quicker to take them one by one."""
 
 BLOCK = 1 << 18
 """Numbers that a table of steps times GPUs may hold: what is larger is worked through in parts."""

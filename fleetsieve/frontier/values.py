@@ -51,11 +51,11 @@ def _highest(curves: Sequence[Curve], gpus: int, points: Floats, *, floors: bool
     """The highest of the rising `points` that every counted class reaches within the GPUs (with its floor met, if `floors`)."""
     used = np.zeros(len(points))
     for c in curves:
-        need = np.searchsorted(c.fulfilment, points - TIE) if c.counts else np.zeros(len(points), dtype=np.int64)
+        need = c.fulfilment.searchsorted(points - TIE) if c.counts else np.zeros(len(points), dtype=np.int64)
         if floors:
             need = np.maximum(need, c.first_without_loss)
         used += c.gpus_or_none[need]
-    fitting = int(np.searchsorted(used, gpus, side="right"))
+    fitting = int(used.searchsorted(gpus, side="right"))
     return float(points[fitting - 1]) if fitting else -np.inf
 
 

@@ -15,17 +15,18 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from fleetsieve_models.problem import STAGES, ClassDemand, Configuration, FleetProblem, GpuPool, Name
+from fleetsieve_models.problem import NOTHING, STAGES, ClassDemand, Configuration, FleetProblem, GpuPool, Name
 from numpy.typing import NDArray
 
 from fleetsieve.allocation import Allocation, tolerance
 from fleetsieve.belief import ClassBelief
 from fleetsieve.certificate.gap import Gap, frontier_gap
 from fleetsieve.certificate.rule import blocking_stage, meets_floors
-from fleetsieve.envelope import CellBounds, ClassEnvelope, Envelope, class_demand
+from fleetsieve.envelope import ClassEnvelope, End, Envelope, demand_of, fits
 from fleetsieve.frontier import Curve, Frontier, curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
 from fleetsieve.instance import ArmKey, Cell, CellKey
 from fleetsieve.prior import Predictions
+from fleetsieve.statistics import KnownCell
 
 OF_THE_BOUND = 0.4
 """The share of its upper capacity that a cell is expected to reach before anything was measured."""
@@ -53,7 +54,8 @@ Usable = tuple[tuple[int, Configuration], ...]
 class ArmPart:
     """What one arm contributes under θ- and θ+; `first` is the place of its first cell that is not ruled out.
 
-    `committed` and `hoped` are F(k), what the arm serves on k GPUs at most.
+    `committed` and `hoped` are F(k), what the arm serves on k GPUs at most; `servable` and `committed_choice` say whether some cell
+    serves requests under θ+, and some cell that can be committed does.
     """
 
     lower: Usable
@@ -61,6 +63,8 @@ class ArmPart:
     committed: Floats
     hoped: Floats
     first: int
+    servable: bool
+    committed_choice: bool
 
 
 class Lookahead:
@@ -72,18 +76,13 @@ class Lookahead:
         self._gpus = envelope.instance.fleet.gpus
         self._beliefs: dict[str, ClassBelief] = {}
         self._most = max(1, self._gpus - len(envelope.classes) + 1)
-        self._across_arms = any(a.across_arms for a in envelope.assumptions)
-        self._cells: dict[ArmKey, list[tuple[int, Cell]]] = {}
-        for own in envelope.classes.values():
-            for place, key in enumerate(sorted(own.bounds), start=1):
-                cell = own.bounds[key].cell
-                self._cells.setdefault(cell.arm, []).append((place, cell))
+        self._places = {
+            key: place for own in envelope.classes.values() for place, key in enumerate(sorted(own.bounds), start=1)
+        }
         self._known_parts: dict[Hashable, Part] = {}
         self._known_gaps: dict[tuple[Part, ...], tuple[Gap, float]] = {}
         self._arms = {name: self._arm_parts(own) for name, own in envelope.classes.items()}
-        self.parts: Mapping[str, Part] = {
-            name: self._part(own, self._arms[name]) for name, own in envelope.classes.items()
-        }
+        self.parts: Mapping[str, Part] = {name: self._part(name, arms) for name, arms in self._arms.items()}
 
     def hint_rps(self, name: str) -> float:
         """What a replica in the middle of a class's grid may serve: a part of what the bounds allow, where they say something.
@@ -108,25 +107,25 @@ class Lookahead:
     def outcomes(self, key: CellKey, quantiles: Sequence[float]) -> Iterator[tuple[float, Mapping[str, Part]]]:
         """What a look at a cell may lead to: probability and parts."""
         for outcome in self.belief(key.class_name).outcomes(self.envelope[key], quantiles):
-            yield outcome.probability, self.after(self.envelope.with_known(outcome.known), key)
+            yield outcome.probability, self.after(outcome.known)
 
     def potential(self, key: CellKey) -> float:
         """How much one cell could still add: φ of the cell alone."""
         b, demand = self.envelope[key], self.envelope.classes[key.class_name].view.workload.demand_rps
         if demand <= 0.0 or not b.possible:
             return 0.0
-        alone = self._reach([(b.cell.gpus, self._upper_rps(b, demand))], demand)
+        alone = self._reach([(b.cell.gpus, self._upper_rps(b.capacity_rps.hi, demand))], demand)
         return self._added(alone, self._committed(self._arms[key.class_name]), demand)
 
-    def after(self, envelope: Envelope, key: CellKey) -> Mapping[str, Part]:
-        """The parts when the class of `key` is as in `envelope`: by one measurement more of that cell than now."""
-        own, arms = envelope.classes[key.class_name], self._arms[key.class_name]
-        if self._across_arms:
-            arms = self._arm_parts(own)
+    def after(self, known: KnownCell) -> Mapping[str, Part]:
+        """The parts if `known` were what is known of its cell."""
+        name = known.key.class_name
+        if self.envelope.across_arms:
+            arms = self._arm_parts(self.envelope.with_known(known).classes[name])
         else:
-            arm = self.envelope[key].cell.arm
-            arms = {**arms, arm: self._arm_part(own, arm)}
-        return {**self.parts, key.class_name: self._part(own, arms)}
+            ends = self.envelope.ends_with(known)
+            arms = {**self._arms[name], ends[0].cell.arm: self._arm_part(self.envelope.classes[name], ends)}
+        return {**self.parts, name: self._part(name, arms)}
 
     def gap(self, parts: Mapping[str, Part]) -> tuple[Gap, float]:
         """The stage gaps of these parts, and S-.
@@ -195,15 +194,18 @@ class Lookahead:
             return 0.0
         return gap.total + math.fsum(p.potential**KAPPA for p in parts.values())
 
-    def _part(self, own: ClassEnvelope, arms: Mapping[ArmKey, ArmPart]) -> Part:
-        demand = class_demand(own)
-        kind = (demand, own.open, tuple((arm.lower, arm.upper, arm.first) for arm in arms.values()))
+    def _part(self, name: str, arms: Mapping[ArmKey, ArmPart]) -> Part:
+        workload = self.envelope.classes[name].view.workload
+        servable = any(arm.servable for arm in arms.values())
+        opened = workload.demand_rps > 0.0 and servable and not any(arm.committed_choice for arm in arms.values())
+        demand = demand_of(workload, servable=servable)
+        kind = (demand, opened, tuple((arm.lower, arm.upper, arm.first) for arm in arms.values()))
         if kind not in self._known_parts:
             self._known_parts[kind] = Part(
                 self._curve(demand, [q for arm in arms.values() for q in arm.lower]),
                 self._curve(demand, [q for arm in arms.values() for q in arm.upper]),
                 self._potentials(arms, demand.demand_rps),
-                own.open,
+                opened,
             )
         return self._known_parts[kind]
 
@@ -226,31 +228,51 @@ class Lookahead:
         return best
 
     def _arm_parts(self, own: ClassEnvelope) -> dict[ArmKey, ArmPart]:
-        return {arm: self._arm_part(own, arm) for arm in own.view.arms}
+        return {
+            arm: self._arm_part(own, [End.of(own.bounds[cell.key]) for cell in cells])
+            for arm, cells in own.view.arms.items()
+        }
 
-    def _arm_part(self, own: ClassEnvelope, arm: ArmKey) -> ArmPart:
+    def _arm_part(self, own: ClassEnvelope, ends: Sequence[End]) -> ArmPart:
         """What the cells of an arm contribute: of those that are alike the first, of those of one size the best."""
         demand, utilisation = own.view.workload.demand_rps, self._instance.fleet.max_utilisation
-        lower: dict[tuple[int, float], tuple[int, Cell]] = {}
-        upper: dict[tuple[int, float], tuple[int, Cell]] = {}
-        for one in self._cells[arm]:
-            b = own.bounds[one[1].key]
-            if b.committable:
-                lower.setdefault((b.cell.gpus, b.capacity_rps.lo * utilisation), one)
-            if b.possible:
-                upper.setdefault((b.cell.gpus, self._upper_rps(b, demand)), one)
-        first = min((place for place, _ in upper.values()), default=0)
+        pool, something = own.view.pools[ends[0].cell.key.pool], NOTHING * demand
+        lower: dict[tuple[int, float], Cell] = {}
+        upper: dict[tuple[int, float], Cell] = {}
+        servable = committed_choice = False
+        places = self._places
+        for cell, low, high in sorted(ends, key=lambda end: places[end.cell.key]):
+            if low is not None:
+                lower.setdefault((cell.gpus, low * utilisation), cell)
+                committed_choice = committed_choice or (low > something and fits(cell, pool))
+            if high is not None:
+                upper.setdefault((cell.gpus, self._upper_rps(high, demand)), cell)
+                servable = servable or (high > something and fits(cell, pool))
         return ArmPart(
-            _usable(lower, demand),
-            _usable(upper, demand),
+            self._usable(lower, demand),
+            self._usable(upper, demand),
             self._reach(lower, demand),
             self._reach(upper, demand),
-            first,
+            min((places[cell.key] for cell in upper.values()), default=0),
+            servable,
+            committed_choice,
         )
 
-    def _upper_rps(self, b: CellBounds, demand_rps: float) -> float:
-        """The upper capacity as a plan counts it (see `envelope.class_configurations`)."""
-        return min(b.capacity_rps.hi * self._instance.fleet.max_utilisation, demand_rps)
+    def _usable(self, cells: Mapping[tuple[int, float], Cell], demand_rps: float) -> Usable:
+        """Those that no other one of their size beats by more than a tie, with their capacities."""
+        most: dict[int, float] = {}
+        for gpus, capacity in cells:
+            most[gpus] = max(most.get(gpus, 0.0), capacity)
+        slack = 2.0 * tolerance(demand_rps)
+        return tuple(
+            (self._places[cell.key], Configuration(cell.key, cell.key.class_name, gpus, capacity, cell.key.pool))
+            for (gpus, capacity), cell in cells.items()
+            if capacity >= most[gpus] - slack
+        )
+
+    def _upper_rps(self, capacity_rps: float, demand_rps: float) -> float:
+        """An upper capacity as a plan counts it (see `envelope.class_configurations`)."""
+        return min(capacity_rps * self._instance.fleet.max_utilisation, demand_rps)
 
     def _added(self, reached: Floats, committed: Floats, demand_rps: float) -> float:
         """What a reach adds to that of what is committed, averaged over the GPUs that the class may get."""
@@ -265,16 +287,3 @@ class Lookahead:
         for gpus, capacity in per_size.items():
             np.maximum(best, np.minimum(demand_rps, capacity * (np.arange(1, self._most + 1) // gpus)), out=best)
         return best
-
-
-def _usable(cells: Mapping[tuple[int, float], tuple[int, Cell]], demand_rps: float) -> Usable:
-    """Those that no other one of their size beats by more than a tie, with their capacities."""
-    most: dict[int, float] = {}
-    for gpus, capacity in cells:
-        most[gpus] = max(most.get(gpus, 0.0), capacity)
-    slack = 2.0 * tolerance(demand_rps)
-    return tuple(
-        (place, Configuration(cell.key, cell.key.class_name, gpus, capacity, cell.key.pool))
-        for (gpus, capacity), (place, cell) in cells.items()
-        if capacity >= most[gpus] - slack
-    )

@@ -83,9 +83,8 @@ def optimise_shortage(problem: FleetProblem, *, time_limit_s: float | None = Non
     if len(unservable) == len(critical):
         return Shortage({}, {}, unservable)
 
-    rounded = rounded_floors(problem)
-    gpus = _more_gpus(elastic(rounded), time_limit_s)
-    place = _lacking_least(problem, elastic(rounded), time_limit_s)
+    gpus = _more_gpus(elastic(rounded_floors(problem)), time_limit_s)
+    place = _lacking_least(problem, elastic(problem), time_limit_s)
     served_rps = {c.class_name: c.served_rps for c in evaluate(large, place).classes if c.class_name in served}
     return Shortage(gpus, lacking_rps(critical, served_rps), unservable)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetsieve.assumptions import DEFAULTS
-from fleetsieve.envelope import Envelope
+from fleetsieve.envelope import End, Envelope
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -61,3 +61,16 @@ def test_a_renewed_envelope_is_a_new_one(everything: bool, told: list[Measuremen
     assert renewed.bounds == own.bounds
     assert renewed.contradictions == own.contradictions
     assert renewed.beyond_memory == own.beyond_memory
+
+
+@given(rows(), st.booleans())
+@settings(max_examples=150)
+def test_the_ends_of_an_imagined_measurement_are_those_of_its_bounds(told: list[Measurement], excluded: bool) -> None:
+    """What policies weigh by the thousand is what an envelope with the measurement would say."""
+    cells = tuple(replace(cell, excluded=excluded and cell.key.load == "c4") for cell in CELLS)
+    instance = replace(INSTANCE, cells=cells)
+    known = Envelope.of(instance, told).classes["chat"].view.known[told[-1].key]
+    before = Envelope.of(instance, told[:-1])
+    own = before.with_known(known).classes["chat"]
+    arm = instance.cell_by_key[known.key].arm
+    assert before.ends_with(known) == [End.of(own.bounds[cell.key]) for cell in own.view.arms[arm]]

@@ -182,7 +182,6 @@ def test_a_demand_beyond_all_reason_is_a_fault_of_its_file(cli, folder, command)
 COMMANDS = [
     ["solve", "{small}"],
     ["solve", "{small}", "--formulation", "fewest-gpus"],
-    ["certify", "{small}"],
     ["run", "{small}", "--replay", "--out", "made"],
     ["doctor"],
 ]

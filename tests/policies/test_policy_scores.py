@@ -90,7 +90,7 @@ def test_floors_certify_alike_whatever_the_priorities(
 
 
 def test_a_floor_that_a_small_priority_hides_is_missed_in_both() -> None:
-    chat = WorkloadClass("chat", 10.0, Slo(1.0), 0.001, 4.0 * (1.0 + 2e-7))
+    chat = WorkloadClass("chat", 10.0, Slo(1.0), 1e-4, 4.0 * (1.0 + 2e-6))
     instance, rows = fleet([chat], [looked(LADDER[0], 1.0)], LADDER[:1], Pool("default", 4))
     envelope = Envelope.of(instance, rows)
     assert 0.0 < certify(envelope, Frontier()).lower.shortfall < TIE
