@@ -9,7 +9,7 @@ import numpy as np
 from fleetsieve.allocation import TIE
 from fleetsieve.frontier.curves import Curve, Floats
 from fleetsieve.frontier.labels import pareto_labels
-from fleetsieve.frontier.steps import gpus_at, limits, starts, with_class
+from fleetsieve.frontier.steps import blocks, gpus_at, left_by, limits, starts, with_class
 
 
 def least_shortfall(curves: Sequence[Curve], gpus: int, first: Sequence[int] | None = None) -> float:
@@ -75,11 +75,35 @@ def greatest_goodput(
             best = with_class(best, c.gpus[s:], c.served_rps[s:], most=True)
     if limited:
         tight_curves = [c for c, tight in zip(curves, bound, strict=True) if tight]
-        labels = pareto_labels(
-            tight_curves, gpus, [s for s, tight in zip(start, bound, strict=True) if tight], shortfall, best
-        )
+        tight_start = [s for s, tight in zip(start, bound, strict=True) if tight]
+        most, loss = _most_served(tight_curves, gpus, tight_start, best)
+        if loss <= shortfall + TIE:
+            return most
+        labels = pareto_labels(tight_curves, gpus, tight_start, shortfall, best)
         return max((label.served + float(best[gpus - label.gpus]) for label in labels), default=-np.inf)
     return float(best[gpus])
+
+
+def _most_served(curves: Sequence[Curve], gpus: int, start: Sequence[int], rest: Floats) -> tuple[float, float]:
+    """The most that the classes and the rest serve, whatever is lost, and the least that is lost then: within the limit it decides.
+
+    `rest[k]` is what other classes can serve at most with k GPUs.
+    """
+    served, loss = np.zeros(gpus + 1), np.zeros(gpus + 1)
+    for c, s in zip(curves, start, strict=True):
+        most, least = np.full(gpus + 1, -np.inf), np.full(gpus + 1, np.inf)
+        for part in blocks(c.gpus[s:], gpus + 1):
+            used = c.gpus[s:][part]
+            offers = left_by(served, used, -np.inf) + c.served_rps[s:][part, None]
+            losses = left_by(loss, used, np.inf) + c.loss[s:][part, None]
+            best = np.maximum(most, offers.max(axis=0))
+            lost = np.where(offers == best, losses, np.inf).min(axis=0)
+            least = np.where(most == best, np.minimum(least, lost), lost)
+            most = best
+        served, loss = most, least
+    total = served + rest[::-1]
+    most_of_all = float(total.max())
+    return most_of_all, float(loss[total == most_of_all].min())
 
 
 def keeps(curves: Sequence[Curve], gpus: int, min_fulfilment: float, shortfall: float) -> bool:
