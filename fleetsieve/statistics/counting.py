@@ -55,8 +55,11 @@ OTHER_LENGTH = 4.0
 BACKLOG_SHARE = 0.5
 """A p99 below this share of the wait that a backlog would have made contradicts the backlog."""
 
-CERTAIN = 0.99
-"""Below this success, requests that failed may have held places for a time that nobody knows, or left a queue before their turn."""
+FAILED_TIMES = 2.0
+"""A request that failed may have been in flight for so many p99s of the others."""
+
+TOO_MANY = 1.25
+"""A closed loop with more than so many times its concurrency in flight was of another load, or its figures are wrong."""
 
 
 def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> str:
@@ -70,14 +73,37 @@ def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> st
         return _why_records(cell, row.records, workload)
     success = row.success_rate.interval(FRACTION) or Interval.point(1.0)
     served = row.throughput_rps.interval(NON_NEGATIVE)
-    if success.hi == 0.0 or (served is not None and served.hi == 0.0):
+    if success.hi == 0.0 or (served is not None and served.hi == 0.0) or row.requests == 0:
         return "no request succeeded"
-    longest_s = _longest_s(row)
-    if served is None or longest_s is None or success.lo < CERTAIN or not math.isfinite(served.hi) or not cell.offered:
+    if served is None or not cell.offered:
         return ""
-    if cell.load_kind is LoadKind.CONCURRENCY:
-        return _why_loop(served.hi * longest_s, cell.offered)
-    return _why_backlog(served.hi, cell.offered, longest_s, row.window_s)
+    if cell.load_kind is LoadKind.RATE:
+        if served.lo > OTHER_RATE * cell.offered:
+            return f"the load is another one: {served.lo:.3g} requests/s were served, of {cell.offered:g} offered"
+        return _why_backlog(row, served.hi, success.lo, cell.offered)
+    if row.e2e_p50_s is not None and (least := served.lo * row.e2e_p50_s / 2.0) > TOO_MANY * cell.offered:
+        return f"the load is another one: at least {least:.3g} requests were in flight, of {cell.offered:g}"
+    longest_s = _longest_s(row)
+    if longest_s is None or success.lo == 0.0 or not math.isfinite(served.hi):
+        return ""
+    failed = 1.0 / success.lo - 1.0
+    return _why_loop(served.hi * longest_s * (1.0 + FAILED_TIMES * failed), cell.offered)
+
+
+def shows_overload(cell: Cell, row: Measurement) -> bool:
+    """Whether the figures of an open loop that served less than it was offered bound its capacity from above.
+
+    Served less means overload only where a backlog stands behind it: requests that failed, or a tail as long as it would make them.
+    Otherwise fewer may have been sent, and what was served is what the replica can do at least.
+    """
+    served, success = row.throughput_rps.interval(NON_NEGATIVE), row.success_rate.interval(FRACTION)
+    if served is None or not cell.offered or served.hi >= HELD_RATE * cell.offered:
+        return True
+    if success is not None and success.hi < 1.0:
+        return True
+    longest_s = _longest_s(row)
+    waits = None if row.window_s is None else BACKLOG_SHARE * _wait_s(served.hi, cell.offered, row.window_s)
+    return longest_s is not None and waits is not None and longest_s >= waits
 
 
 def rows_that_count(instance: Instance, rows: Iterable[Measurement]) -> tuple[Measurement, ...]:
@@ -108,10 +134,18 @@ def _taken(instance: Instance, row: Measurement, no_start: bool) -> Measurement:
 
 
 def in_flight(records: RequestRecords) -> float:
-    """How many requests were in flight on average in the window; one that never ended was until its end."""
-    ended = np.where(np.isfinite(records.e2e_s), records.sent_at_s + records.e2e_s, records.window_s)
-    inside = np.minimum(ended, records.window_s) - np.maximum(records.sent_at_s, 0.0)
-    return float(np.maximum(inside, 0.0).sum()) / records.window_s
+    """How many requests were in flight on average in the window.
+
+    One that failed counts with FAILED_TIMES the p99 of the others at most, whenever it ended. Where no request of the warm-up is
+    recorded, the time in which those before the window may have been in flight is left out, up to half of the window.
+    """
+    good = records.e2e_s[records.ok & np.isfinite(records.e2e_s)]
+    longest_s = float(np.quantile(good, 0.99)) if len(good) else 0.0
+    lasted = np.where(np.isfinite(records.e2e_s), records.e2e_s, FAILED_TIMES * longest_s)
+    start_s = 0.0 if (records.sent_at_s < 0.0).any() else min(longest_s, records.window_s / 2.0)
+    ended = np.minimum(records.sent_at_s + lasted, records.window_s)
+    inside = ended - np.maximum(records.sent_at_s, start_s)
+    return float(np.maximum(inside, 0.0).sum()) / (records.window_s - start_s)
 
 
 def allowed_late_s(workload: WorkloadClass, window_s: float) -> float:
@@ -129,7 +163,10 @@ def _why_records(cell: Cell, records: RequestRecords, workload: WorkloadClass) -
     if not cell.offered:
         return ""
     if cell.load_kind is LoadKind.CONCURRENCY:
-        return _why_loop(in_flight(records), cell.offered)
+        held = in_flight(records)
+        if held > TOO_MANY * cell.offered:
+            return f"the load is another one: {held:.3g} requests were in flight, of {cell.offered:g}"
+        return _why_loop(held, cell.offered)
     return _why_rate(records, cell.offered, allowed_late_s(workload, records.window_s))
 
 
@@ -151,12 +188,13 @@ def _why_rate(records: RequestRecords, offered_rps: float, allowed_late_s: float
     if due is None or not known.any():
         return ""
     sent_s, due_s = records.sent_at_s[known], due[known]
-    late_s = quantile(sent_s - due_s, 0.99) or 0.0
+    late_s = quantile(np.abs(sent_s - due_s), 0.99) or 0.0
     pace = _pace(sent_s, due_s)
     if pace < HELD_RATE and late_s > LEAST_LATE_S:
         return f"the load was not held: requests were sent at {pace:.0%} of their scheduled rate"
     if late_s > allowed_late_s:
-        return f"the load was not held: 1 % of the requests were sent {late_s:.3g} s late or more (limit {allowed_late_s:.3g} s)"
+        off = f"{late_s:.3g} s off their time or more (limit {allowed_late_s:.3g} s)"
+        return f"the load was not held: 1 % of the requests were sent {off}"
     return ""
 
 
@@ -166,16 +204,23 @@ def _pace(sent_s: Floats, due_s: Floats) -> float:
     return planned / took if took > 0.0 else 1.0
 
 
-def _why_backlog(served_rps: float, offered_rps: float, longest_s: float, window_s: float | None) -> str:
-    if window_s is None or served_rps >= HELD_RATE * offered_rps:
+def _why_backlog(row: Measurement, served_rps: float, success: float, offered_rps: float) -> str:
+    """Open loop, from figures alone: a backlog that the tail contradicts. A request that failed left the queue too."""
+    longest_s = _longest_s(row)
+    if row.window_s is None or longest_s is None or success == 0.0 or served_rps / success >= HELD_RATE * offered_rps:
         return ""
-    wait_s = window_s * (1.0 - served_rps / offered_rps)
+    wait_s = _wait_s(served_rps / success, offered_rps, row.window_s)
     if longest_s >= BACKLOG_SHARE * wait_s:
         return ""
     return (
-        f"the load was not held: {served_rps:.3g} of {offered_rps:g} requests/s were served for {window_s:g} s, and yet "
+        f"the load was not held: {served_rps:.3g} of {offered_rps:g} requests/s were served for {row.window_s:g} s, and yet "
         f"1 % of the requests took {longest_s:.3g} s or more, not {wait_s:.3g} s"
     )
+
+
+def _wait_s(served_rps: float, offered_rps: float, window_s: float) -> float:
+    """How long the last request of a window waits for those before it."""
+    return window_s * max(0.0, 1.0 - served_rps / offered_rps)
 
 
 def _why_length(records: RequestRecords, workload: WorkloadClass) -> str:

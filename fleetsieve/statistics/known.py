@@ -77,6 +77,6 @@ class KnownCell:
 
 
 def without_record(rows: Iterable[Measurement]) -> int:
-    """How many requests recorded looks count beyond those that have a record."""
+    """How many requests recorded looks count beyond those that have a record; a count may include the warm-up."""
     pairs = ((row.requests, row.records) for row in rows)
-    return sum(max(0, (stated or 0) - records.sent) for stated, records in pairs if records is not None)
+    return sum(max(0, (stated or 0) - len(records.sent_at_s)) for stated, records in pairs if records is not None)

@@ -18,6 +18,8 @@ import numpy as np
 
 from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKind, Measurement, Reading, Slo, Status
 from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
+from fleetsieve.records import RequestRecords
+from fleetsieve.statistics.counting import shows_overload
 from fleetsieve.statistics.intervals import (
     batch_rates_rps,
     p99_interval,
@@ -46,7 +48,7 @@ def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = Non
     if any(row.records is not None for row in good):
         return _recorded(cell, looks, good, rules, slo)
     said = {metric: _told([row.tail(metric) for row in good], rules, metric) for metric in TAIL_METRICS}
-    capacity = _told([_sustained(cell, row.throughput_rps) for row in good], rules, THROUGHPUT)
+    capacity = _told([_sustained(cell, row, rules) for row in good], rules, THROUGHPUT)
     return KnownCell(
         key=cell.key,
         rows=looks,
@@ -79,9 +81,13 @@ def _recorded(
     if cell.load_kind is LoadKind.RATE:
         carried = sum(r.succeeded for r in recorded) / math.fsum(r.until_served_s for r in recorded)
         low = max(capacity.lo, carried)
-        capacity = Interval(low, max(capacity.hi, low))
+        capacity = Interval(low, max(capacity.hi, low) * _sent_short(cell, recorded, rules))
     capacity = _widened(capacity, rules, THROUGHPUT, count)
-    sent = sum(r.sent for r in recorded) + (without_record(good) if rules.rule_set.refuses else 0)
+    sent, succeeded = sum(r.sent for r in recorded), sum(r.succeeded for r in recorded)
+    success = success_interval(succeeded, sent, spent)
+    if rules.rule_set.refuses and (lost := without_record(good)):
+        # They count as failed against a commitment, and prove nothing: the count of the row may be wrong.
+        success = Interval(success_interval(succeeded, sent + lost, spent).lo, success.hi)
     return KnownCell(
         key=cell.key,
         rows=looks,
@@ -89,9 +95,20 @@ def _recorded(
         ttft_p99_s=intervals["ttft"],
         e2e_p99_s=intervals["e2e"],
         tpot_p99_s=intervals["tpot"],
-        success=success_interval(sum(r.succeeded for r in recorded), sent, spent),
+        success=success,
         missing_requests=missing,
     )
+
+
+def _sent_short(cell: Cell, recorded: Sequence[RequestRecords], rules: Rules) -> float:
+    """How many times more an open loop would have been sent at its cell's rate; 1 where it was sent as much.
+
+    What was not sent could not be served, so it bounds nothing from above.
+    """
+    sent, window_s = sum(r.sent for r in recorded), math.fsum(r.window_s for r in recorded)
+    if not rules.rule_set.refuses or not cell.offered or not sent:
+        return 1.0
+    return max(1.0, cell.offered * window_s / sent)
 
 
 def summarise_all(
@@ -136,11 +153,17 @@ def _widened(interval: Interval, rules: Rules, quantity: str, looks: int) -> Int
     return Interval(interval.lo * math.exp(-half), interval.hi * math.exp(half))
 
 
-def _sustained(cell: Cell, told: Reading) -> Reading:
-    """The reading of one look, cut to the offered rate unless all of it lies further above."""
+def _sustained(cell: Cell, row: Measurement, rules: Rules) -> Reading:
+    """The throughput of one look at an open loop, cut to the offered rate unless all of it lies further above.
+
+    Without a sign of overload what was served is a lower bound alone.
+    """
+    told = row.throughput_rps
     said = told.interval(NON_NEGATIVE)
     if cell.load_kind is not LoadKind.RATE or cell.offered is None or said is None:
         return told
+    if rules.rule_set.refuses and not shows_overload(cell, row):
+        return Reading(lo=said.lo, hi=cell.offered)
     cut = _at_most_offered(cell, said)
     return told if cut is said or cut is None else Reading(lo=cut.lo, hi=cut.hi)
 

@@ -64,6 +64,16 @@ def recorded(
     return Measurement(cell.key, window_s=100.0, records=records)
 
 
+def filled(row: Measurement) -> Measurement:
+    """The row with 64 more requests that were refused before the window and never ended: they hold no loop."""
+    r, more = row.records, 64
+    assert r is not None
+    nothing, before = np.full(more, np.nan), np.full(more, -5.0)
+    columns = zip((r.sent_at_s, r.ttft_s, r.e2e_s, r.tpot_s), (before, nothing, nothing, nothing), strict=True)
+    joined = [np.concatenate(pair) for pair in columns]
+    return replace(row, records=RequestRecords(*joined, np.concatenate([r.ok, np.zeros(more, bool)]), r.window_s))
+
+
 @pytest.mark.parametrize(
     ("cell", "row", "word"),
     [
@@ -72,7 +82,15 @@ def recorded(
         (LOOP, points(LOOP, 0.5, success=None, e2e_p99_s=1.0), "not held"),
         (LOOP, points(LOOP, 1.0, e2e_p50_s=5.0, e2e_p99_s=30.0), "at most 17.5 requests"),
         (LOOP, points(LOOP, 0.5), ""),
-        (LOOP, points(LOOP, 0.5, success=0.6, e2e_p99_s=1.0), ""),
+        (LOOP, points(LOOP, 0.5, success=0.6, e2e_p99_s=1.0), "at most 1.17 requests"),
+        (LOOP, points(LOOP, 0.5, success=0.98, e2e_p99_s=1.0), "at most 0.52 requests"),
+        (LOOP, points(LOOP, 1.0, success=0.3, e2e_p99_s=20.0), ""),
+        (LOOP, points(LOOP, 100.0, e2e_p50_s=10.0, e2e_p99_s=11.0), "at least 500 requests were in flight, of 32"),
+        (LOOP, points(LOOP, 2.0, requests=0, e2e_p99_s=20.0), "no request succeeded"),
+        (LOOP, recorded(LOOP, 160.0), "requests were in flight, of 32"),
+        (LOOP, recorded(LOOP, 0.64, e2e_s=50.0), ""),
+        (LOOP, filled(recorded(LOOP, 1.0, e2e_s=1.0)), "requests were in flight, of 32"),
+        (RATE, points(RATE, 30.0), "30 requests/s were served, of 8 offered"),
         (LOOP, points(LOOP, 1.0, success=0.0, e2e_p99_s=1.0), "no request succeeded"),
         (LOOP, points(LOOP, 0.0, success=None), "no request succeeded"),
         (LOOP, recorded(LOOP, 16.0), ""),
@@ -84,8 +102,9 @@ def recorded(
         (RATE, points(RATE, 4.0, e2e_p99_s=1.0), ""),
         (RATE, recorded(RATE, 8.0), ""),
         (RATE, recorded(RATE, 6.0, pace=0.6), "at 60% of their scheduled rate"),
-        (RATE, recorded(RATE, 8.0, late_s=0.6), "1 % of the requests were sent 0.6 s late or more (limit 0.5 s)"),
+        (RATE, recorded(RATE, 8.0, late_s=0.6), "1 % of the requests were sent 0.6 s off their time or more (limit 0.5 s)"),
         (RATE, recorded(RATE, 8.0, late_s=0.4), ""),
+        (RATE, recorded(RATE, 8.0, late_s=-20.0), "20 s off their time"),
         (RATE, recorded(RATE, 2.0), "2 requests/s were sent, of 8"),
         (RATE, recorded(RATE, 20.0), "20 requests/s were sent, of 8"),
         (RATE, recorded(RATE, 8.0, tokens=1.0), "1 output tokens on average, of 200"),
@@ -118,7 +137,7 @@ def higher(cell: Cell) -> Cell:
 def test_what_many_failures_let_through_bounds_no_other_cell(floor: float | None, success: float) -> None:
     """With and without a success floor of the class; the tails of such a row may still close higher loads."""
     workload = replace(CHAT, slo=replace(CHAT.slo, min_success=floor))
-    row = replace(points(LOOP, 0.2, success=success, e2e_p99_s=29.0), ttft_p99_s=Reading(9.0))
+    row = replace(points(LOOP, 1.0, success=success, e2e_p99_s=29.0), ttft_p99_s=Reading(9.0))
     top = higher(LOOP)
     lower = replace(LOOP, key=LOOP.key._replace(load="low"), offered=16.0)
     found = Envelope.of(fleet(lower, LOOP, top, workload=workload), [row])
@@ -143,13 +162,29 @@ def test_a_load_that_was_not_held_commits_nothing_and_closes_nothing_and_is_trie
     assert again[LOOP.key].capacity_rps.hi == 2.0
 
 
-def test_requests_without_a_record_failed() -> None:
+def test_requests_without_a_record_failed_and_prove_nothing() -> None:
+    """They keep a cell out of the plan; that they failed is not known, so they close no cell. The warm-up may be counted."""
     whole = recorded(RATE, 8.0)
     workload = replace(CHAT, slo=replace(CHAT.slo, min_success=0.9))
     few = Envelope.of(fleet(RATE, workload=workload), [replace(whole, requests=1600)])[RATE.key]
-    assert few.success.hi < 0.6
-    assert not few.possible
+    assert (few.success.lo < 0.6, few.success.hi) == (True, 1.0)
+    assert (few.committable, few.possible) == (False, True)
     assert Envelope.of(fleet(RATE, workload=workload), [replace(whole, requests=800)])[RATE.key].success.lo > 0.9
+
+
+@pytest.mark.parametrize(
+    "row", [points(RATE, 5.0), points(RATE, 5.0, window_s=270.0), points(RATE, 5.0, e2e_p99_s=1.0), recorded(RATE, 5.0)]
+)
+def test_less_than_was_offered_bounds_no_capacity_without_a_sign_of_overload(row: Measurement) -> None:
+    """Fewer may have been sent: what was served is what the replica can do at least."""
+    b = Envelope.of(fleet(RATE), [row])[RATE.key]
+    assert b.capacity_rps.lo == pytest.approx(5.0, rel=0.05)
+    assert b.capacity_rps.hi == pytest.approx(8.0, rel=0.05)
+
+
+def test_a_backlog_bounds_the_capacity_of_an_open_loop() -> None:
+    b = Envelope.of(fleet(RATE), [points(RATE, 5.0, e2e_p99_s=90.0, window_s=270.0)])[RATE.key]
+    assert b.capacity_rps.is_point
 
 
 def test_failed_starts_say_nothing_of_gpus_where_no_server_ever_started() -> None:
