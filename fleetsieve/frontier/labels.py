@@ -149,7 +149,7 @@ def knapsack(curves: Sequence[Curve], gpus: int, start: Sequence[int]) -> list[L
                 np.concatenate([here[None], left_by(column, used[part], value) + extra[s:][part, None]])
                 for column, here, extra, value in zip(best, grown, added, worst, strict=True)
             ]
-            row = _first_best(offers)
+            row = first_best(offers)
             grown = [np.take_along_axis(offer, row[None], axis=0)[0] for offer in offers]
             choice = np.where(row > 0, s + part.start + row - 1, choice)
         best = grown
@@ -165,10 +165,13 @@ def knapsack(curves: Sequence[Curve], gpus: int, start: Sequence[int]) -> list[L
     return labels
 
 
-def _first_best(offers: Sequence[Floats]) -> Ints:
-    """For each number of GPUs the first row that is best in the order (loss, -served, -spare, replicas, order), ties within TIE."""
+def first_best(offers: Sequence[Floats]) -> Ints:
+    """For each number of GPUs the first row that is best in the order (loss, -served, -spare, replicas, order), ties within TIE.
+
+    Takes the first of these columns, or all.
+    """
     tied = np.isfinite(offers[0])
-    for offer, sign in zip(offers, (1, -1, -1, 1, 1), strict=True):
+    for offer, sign in zip(offers, (1, -1, -1, 1, 1), strict=False):
         cost = np.where(tied, sign * offer, np.inf)
         least = cost.min(axis=0)
         margin = TIE * np.maximum(1.0, np.abs(least, where=np.isfinite(least), out=np.zeros_like(least)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetsieve.allocation import TIE
 from fleetsieve.frontier.curves import Curve, Floats
-from fleetsieve.frontier.labels import pareto_labels
+from fleetsieve.frontier.labels import first_best, pareto_labels
 from fleetsieve.frontier.steps import blocks, gpus_at, left_by, limits, starts, with_class
 
 
@@ -79,6 +79,9 @@ def greatest_goodput(
         most, loss = _most_served(tight_curves, gpus, tight_start, best)
         if loss <= shortfall + TIE:
             return most
+        served, least = _served_losing_least(tight_curves, gpus, tight_start, best)
+        if shortfall <= least:
+            return served
         labels = pareto_labels(tight_curves, gpus, tight_start, shortfall, best)
         return max((label.served + float(best[gpus - label.gpus]) for label in labels), default=-np.inf)
     return float(best[gpus])
@@ -104,6 +107,26 @@ def _most_served(curves: Sequence[Curve], gpus: int, start: Sequence[int], rest:
     total = served + rest[::-1]
     most_of_all = float(total.max())
     return most_of_all, float(loss[total == most_of_all].min())
+
+
+def _served_losing_least(curves: Sequence[Curve], gpus: int, start: Sequence[int], rest: Floats) -> tuple[float, float]:
+    """The most that the classes and the rest serve where least is lost, and that least: no lower limit can be kept."""
+    best = [np.zeros(gpus + 1), np.zeros(gpus + 1)]
+    for c, s in zip(curves, start, strict=True):
+        grown = [np.full(gpus + 1, np.inf), np.full(gpus + 1, -np.inf)]
+        added = (c.loss[s:], c.served_rps[s:])
+        for part in blocks(c.gpus[s:], gpus + 1):
+            used = c.gpus[s:][part]
+            offers = [
+                np.concatenate([here[None], left_by(column, used, none) + extra[part, None]])
+                for here, column, extra, none in zip(grown, best, added, (np.inf, -np.inf), strict=True)
+            ]
+            row = first_best(offers)[None]
+            grown = [np.take_along_axis(offer, row, axis=0)[0] for offer in offers]
+        best = grown
+    loss, served = best[0], best[1] + rest[::-1]
+    least = float(loss.min())
+    return float(served[loss <= least + TIE].max()), least
 
 
 def keeps(curves: Sequence[Curve], gpus: int, min_fulfilment: float, shortfall: float) -> bool:
