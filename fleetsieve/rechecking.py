@@ -10,7 +10,7 @@ from fleetsieve.allocation import Engine
 from fleetsieve.certificate import Certificate, Checked, Verdict, check, under
 from fleetsieve.explanation import why_infeasible
 from fleetsieve.files import Folder
-from fleetsieve.history import read_history, state_of
+from fleetsieve.history import History, read_history, state_of
 from fleetsieve.journal import digests
 from fleetsieve.rule_sets import FIRST, RULE_SETS
 from fleetsieve.stopping import Stop
@@ -35,11 +35,18 @@ def check_folder(document: Mapping[str, Any], read: Folder, engine: Engine) -> C
     return check(document, read.instance, read.measurements, engine, digests(read.path), words=words, stopped=figures)
 
 
+def _ends(document: Mapping[str, Any], history: History) -> bool:
+    """Whether a certificate is the one that its run ended with."""
+    return history.certificate is not None and dict(history.certificate) == dict(document)
+
+
 def _stop(document: Mapping[str, Any], read: Folder, engine: Engine) -> Stop | None:
     """By which figures the run's stop rule ends it where it stands; None where it has none, or where that does not end it."""
     history = read_history(read.path)
-    if history is None or history.horizon_h is None or document.get("stopped") is None:
+    if history is None or history.horizon_h is None:
         return None
+    if document.get("stopped") is None and not _ends(document, history):
+        return None  # `solve` stores certificates of a run's folder too, which no stop rule has ended
     number = document.get("rule_set", FIRST)
     kept = under(read.instance, number) if number in RULE_SETS else read.instance
     return state_of(replace(read, instance=kept), history, engine).stopped

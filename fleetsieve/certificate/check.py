@@ -11,6 +11,7 @@ not, for those of today may differ. Where a newer rule set gives another answer 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.allocation import Allocation, Engine, evaluate
 from fleetsieve.certificate.certify import Certificate, certify, settling_cells
-from fleetsieve.certificate.comparing import SCHEMA_1, differences
+from fleetsieve.certificate.comparing import SCHEMA_1, differences, unknown_keys
 from fleetsieve.certificate.document import SCHEMA, certificate_document, key_of, plan_document, versions
 from fleetsieve.certificate.sentence import floors_by_rounding, listed, rows_apart
 from fleetsieve.envelope import Envelope
@@ -33,17 +34,26 @@ APART = frozenset({"schema_version", "rule_set", "verdict", "conservative", "opt
 INFORMATIONAL = frozenset({"engine", "versions"})
 """What wrote the certificate: no statement about the fleet."""
 
+NAMES_ITS_RULES = (0, 2)
+"""From this version on certificates have schema 2: they name their rule set."""
+
+_RELEASE = re.compile(r"([0-9]+)\.([0-9]+)\b")
+
 GUESSED = frozenset({"to_close_gpu_s", "price_requests"})
 """What a policy expected when a run was stopped: another version's policy may expect something else."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found: errors, why a newer rule set supersedes the certificate, and what was not compared."""
+    """What a check found: errors, why a newer rule set supersedes the certificate, and what was not compared.
+
+    `explanation` is the verdict in words as it follows from the files.
+    """
 
     errors: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    explanation: str = ""
 
     @property
     def holds(self) -> bool:
@@ -69,8 +79,10 @@ def check(
         return Checked((refused,))
     try:
         return _check(document, instance, tuple(rows), engine, digests, words, stopped)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
-        return Checked((f"it is not a certificate: {type(fault).__name__} at {fault}",))
+    except KeyError as fault:
+        return Checked((f"it is not a certificate: it lacks {fault}",))
+    except (TypeError, ValueError, AttributeError, OverflowError) as fault:
+        return Checked((f"it is not a certificate, for a value has not the form of one: {fault}",))
 
 
 def _refused(document: Mapping[str, Any]) -> str:
@@ -81,6 +93,18 @@ def _refused(document: Mapping[str, Any]) -> str:
             return f"its {name} is {value!r}, which is no version"
         if value > known:
             return f"its {name} is {value}, and this version of FleetSieve knows {known}: a newer one wrote it, and must check it"
+    return _wrong_version(document, int(schema))
+
+
+def _wrong_version(document: Mapping[str, Any], schema: int) -> str:
+    """What is wrong with the version of FleetSieve that a certificate names; "" where it fits its schema."""
+    told = document.get("versions")
+    version = told.get("fleetsieve") if isinstance(told, Mapping) else None
+    parts = _RELEASE.match(version) if isinstance(version, str) else None
+    if parts is None:
+        return f"it names no version of FleetSieve that wrote it, but {version!r}"
+    if ((int(parts[1]), int(parts[2])) < NAMES_ITS_RULES) != (schema == FIRST):
+        return f"version {version} of FleetSieve writes no certificate with schema_version {schema}"
     return ""
 
 
@@ -99,14 +123,19 @@ def _check(
         return Checked((*errors, f"its eta {eta:g} or epsilon {epsilon:g} is no fraction that certifies anything"))
     number = document.get("rule_set", FIRST)
     older = str(document["versions"].get("fleetsieve")) != versions()["fleetsieve"]
-    if not older and (document.get("schema_version"), "rule_set" in document) != (SCHEMA, True):
-        errors.append(f"a certificate of this version has schema_version {SCHEMA} and names its rule_set")
+    if document.get("schema_version", FIRST) > FIRST and "rule_set" not in document:
+        errors.append("it does not name its rule_set")
+    if not all(isinstance(document[name], int | float) for name in ("eta", "epsilon", "confidence")):
+        errors.append("its eta, epsilon and confidence are not all numbers")
     envelope = Envelope.of(under(instance, number), rows)
     renewed = certify(envelope, engine, eta=eta, epsilon=epsilon)
     if str(renewed.verdict) != document["verdict"]:
         errors.append(f"the verdict is {renewed.verdict}, the certificate says {document['verdict']}")
-    found, _ = _plan("plan", document["conservative"], envelope, envelope.conservative, older)
+    found, plan = _plan("plan", document["conservative"], envelope, envelope.conservative, older)
     errors += found
+    lower = renewed.lower
+    best = (lower.shortfall, lower.min_fulfilment, lower.goodput_rps)
+    errors += _not_as_good("plan", plan, best, "guaranteed")
     if (document["optimistic"] is None) != (renewed.optimistic is None):
         errors.append(
             f"its optimistic plan is {'missing' if renewed.optimistic else 'one that the solver did not find'}"
@@ -114,10 +143,12 @@ def _check(
     elif document["optimistic"] is not None:
         found, hoped = _plan("optimistic plan", document["optimistic"], envelope, envelope.optimistic, older)
         errors += found
+        if renewed.optimistic is not None:
+            errors += _not_as_good("optimistic plan", hoped, values_of(renewed.optimistic), "possible")
         if hoped is not None:
             cells = settling_cells(envelope, hoped, renewed.open_classes) if renewed.blocking else ()
             renewed = replace(renewed, optimistic=hoped, settling=cells)
-    derived = certificate_document(renewed, {}, "" if older else words(renewed), stopped)
+    derived = certificate_document(renewed, {}, words(renewed), stopped)
     if older:
         derived["stopped"] = {k: v for k, v in stopped.items() if k not in GUESSED} if stopped is not None else None
     for name, value in derived.items():
@@ -129,9 +160,11 @@ def _check(
     notes = _notes(document, derived, older)
     if errors and number == FIRST and (near := _near_tie(renewed)):
         # Rule set 1 had no such tolerance, and what it made of a near tie cannot be derived again.
-        return Checked((), (f"by rule set {CURRENT} the verdict is {renewed.verdict}", near), notes)
+        return Checked(
+            (), (f"by rule set {CURRENT} the verdict is {renewed.verdict}", near), notes, derived["explanation"]
+        )
     superseded = _superseded(renewed, instance, rows, engine, number) if not errors else ()
-    return Checked(tuple(dict.fromkeys(errors)), superseded, notes)
+    return Checked(tuple(dict.fromkeys(errors)), superseded, notes, derived["explanation"])
 
 
 def under(instance: Instance, number: int) -> Instance:
@@ -170,6 +203,20 @@ def _plan(
     return differences(f"the {what}'s", plan, plan_document(got, envelope), older=older), got
 
 
+def values_of(plan: Allocation) -> tuple[float, float, float]:
+    """The shortfall, least fulfilment and goodput (requests/s) of a plan."""
+    return plan.shortfall, plan.min_fulfilment, plan.goodput_rps
+
+
+def _not_as_good(what: str, plan: Allocation | None, best: tuple[float, float, float], how: str) -> list[str]:
+    """Where the values of a stated plan are not those that were derived: another plan stands in the certificate."""
+    if plan is None:
+        return []
+    names = ("shortfall", "min_fulfilment", "goodput_rps")
+    pairs = zip(names, values_of(plan), best, strict=True)
+    return [f for name, one, other in pairs for f in differences(f"the {name} {how} by its {what}", one, other)]
+
+
 def _superseded(
     renewed: Certificate, instance: Instance, rows: tuple[Measurement, ...], engine: Engine, number: int
 ) -> tuple[str, ...]:
@@ -199,6 +246,9 @@ def _notes(document: Mapping[str, Any], derived: Mapping[str, Any], older: bool)
     if older:
         version = document["versions"].get("fleetsieve", "unknown")
         notes.append(f"version {version} wrote it: its figures were compared, its words were not")
-    if unknown := sorted(set(document) - set(derived) - APART):
+    named = INFORMATIONAL | {"files"}
+    stated = {name: value for name, value in document.items() if name not in named}
+    unknown = sorted(set(unknown_keys("", stated, derived)) - {f"stopped.{name}" for name in GUESSED})
+    if unknown:
         notes.append(f"not compared, for this version does not know them: {listed(unknown, 5)}")
     return tuple(notes)

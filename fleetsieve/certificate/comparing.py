@@ -10,8 +10,8 @@ from typing import Any
 AGREE = 1e-6
 """Two derivations of one value by different engines agree when they differ by less than this (relative to max(1, |value|))."""
 
-PRINTED = 1.5e-3
-"""Printed figures agree within this (relative to max(1, |value|)): a rounded one may fall to either side."""
+PRINTED = 1.5
+"""Printed figures agree within so many units of their last digit: a rounded one may fall to either side."""
 
 WORDS = frozenset({"explanation", "rests_on", "statement", "reason"})
 """Keys whose values are sentences."""
@@ -84,7 +84,7 @@ SCHEMA_1 = frozenset(
 )
 """The keys that every certificate has: those of schema version 1. A key that came later may be absent in an older one."""
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 
 def differences(place: str, stated: Any, derived: Any, *, older: bool = False) -> list[str]:
@@ -134,8 +134,30 @@ def same_words(stated: Any, derived: Any) -> bool:
         return False
     if _NUMBER.sub("#", stated) != _NUMBER.sub("#", derived):
         return False
-    pairs = zip(map(float, _NUMBER.findall(stated)), map(float, _NUMBER.findall(derived)), strict=True)
-    return all(abs(one - other) <= PRINTED * max(1.0, abs(other)) for one, other in pairs)
+    pairs = zip(_NUMBER.findall(stated), _NUMBER.findall(derived), strict=True)
+    return all(one == other or _rounded_alike(one, other) for one, other in pairs)
+
+
+def _rounded_alike(one: str, other: str) -> bool:
+    """Whether two printed decimals differ by no more than their rounding; whole numbers are counts and names, and do not."""
+    digits = [len(text.partition(".")[2]) for text in (one, other) if "e" not in text]
+    if len(digits) < 2 or max(digits) == 0:
+        return False
+    # A figure that is rounded to a whole number had the other's digits: "1" beside "0.9999".
+    unit = 10.0 ** -(max(digits) if max(digits) >= 3 or min(digits) > 0 else 3)
+    return abs(float(one) - float(other)) <= PRINTED * unit
+
+
+def unknown_keys(place: str, stated: Any, derived: Any) -> list[str]:
+    """The keys of a stated document that the derived one does not have, at any depth."""
+    if isinstance(derived, Mapping) and isinstance(stated, Mapping):
+        own = [f"{place}{key}" for key in stated if key not in derived]
+        return own + [
+            k for key in derived if key in stated for k in unknown_keys(f"{place}{key}.", stated[key], derived[key])
+        ]
+    if _listed(derived) and _listed(stated) and len(derived) == len(stated):
+        return [k for one, other in zip(stated, derived, strict=True) for k in unknown_keys(place, one, other)]
+    return []
 
 
 def _same(stated: Any, derived: Any) -> bool:

@@ -20,6 +20,7 @@ from fleetsieve.ladder_tops import LadderTop, ladder_tops
 from fleetsieve.statistics import KnownCell, Rules
 
 PLAN_RESTS_ON = (
+    "all replicas of a class have one configuration: one TP, load and pool",
     "requests are routed evenly over the replicas of a class",
     "tails at or below a measured load do not exceed the measured ones",
     "closed-loop latency counts from admission: demand beyond the gate waits outside it",
@@ -33,7 +34,9 @@ def verdict_sentence(certificate: Certificate) -> str:
     c = certificate
     words = [f"{c.verdict}:", *_unservable(c)]
     if c.verdict is Verdict.INFEASIBLE:
-        words.append("even with the best that the bounds allow, this fleet cannot meet every floor")
+        words.append(
+            "even with the best that the bounds allow, this fleet cannot meet every floor with one configuration a class"
+        )
         words.append(f"(priority-weighted shortfall at least {lower_text(c.upper.shortfall or 0.0)}).")
         floored = {own.name for own in c.envelope.instance.classes if own.floor_rps is not None}
         return " ".join([*words, *_above(top for top in ladder_tops(c.envelope) if top.arm.class_name in floored)])

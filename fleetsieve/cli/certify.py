@@ -73,7 +73,7 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
                     say(results(), f"  - {line}")
         if found.holds:
             say(results(), f"the certificate {stored} holds (checked with the {engine.name} engine)", "bold green")
-            say(results(), str(document["explanation"]))
+            say(results(), found.explanation)
         for note in found.notes:
             say(results(), f"note: {note}")
     if not found.holds:
@@ -85,7 +85,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"{path} is no file", "name a certificate that solve or run has written")
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
+        text = path.read_text(encoding="utf-8-sig")
+        document = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once)
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault
     except (ValueError, RecursionError) as fault:
@@ -93,6 +94,13 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UsageError(f"{path} is not a certificate: its JSON is no object")
     return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return dict(pairs)
 
 
 def _finite(text: str) -> float:

@@ -224,7 +224,7 @@ def test_an_optimistic_plan_cannot_be_left_out(cli, folder, stored):
         ({"schema_version": 0}, "which is no version"),
         ({"schema_version": "2"}, "which is no version"),
         ({"schema_version": True}, "which is no version"),
-        ({"schema_version": 1}, "a certificate of this version has schema_version 2"),
+        ({"schema_version": 1}, "writes no certificate with schema_version 1"),
         ({"rule_set": 99}, "its rule_set is 99"),
         ({"rule_set": None}, "which is no version"),
     ],
@@ -245,7 +245,7 @@ def test_a_key_that_this_version_does_not_know_is_told_and_contradicts_nothing(c
 def test_a_key_that_came_later_is_no_contradiction_in_an_older_certificate(cli, folder, stored, monkeypatch):
     """Every certificate of version 0.1.0 failed with "KeyError at 'owner'" where one key was added to a plan."""
     document = json.loads(stored.read_text())
-    document["versions"]["fleetsieve"] = "0.1.9"
+    document["versions"]["fleetsieve"] = "0.2.9"
     stored.write_text(json.dumps(document))
     original = plan_document
     for name in ("check", "document"):
@@ -253,7 +253,85 @@ def test_a_key_that_came_later_is_no_contradiction_in_an_older_certificate(cli, 
         monkeypatch.setattr(module, "plan_document", lambda *given: {**original(*given), "owner": "platform"})
     found = cli("certify", folder.path, "--json")
     assert (found.code, found.document["faults"]) == (0, [])
-    assert found.document["notes"][0].startswith("version 0.1.9 wrote it")
+    assert found.document["notes"][0].startswith("version 0.2.9 wrote it")
     document["versions"]["fleetsieve"] = json.loads(cli("solve", folder.path, "--json").out)["versions"]["fleetsieve"]
     stored.write_text(json.dumps(document))
     assert "lacks 'owner'" in refused(cli, folder)[0]
+
+
+def test_another_plan_that_is_evaluated_rightly_is_not_the_certified_one(cli, folder, stored):
+    """An empty plan whose figures are right, and one of fewer replicas, in place of the plan that was certified."""
+    document = json.loads(stored.read_text())
+    for entry in document["conservative"]["classes"]:
+        entry |= {"tp": None, "load": None, "pool": None, "tails": {}} | dict.fromkeys(
+            ("replicas", "gpus", "served_rps", "fulfilment", "utilisation"), 0
+        )
+    document["conservative"] |= {"min_fulfilment": 0.0, "goodput_rps": 0.0, "gpus_used": 0}
+    stored.write_text(json.dumps(document))
+    assert any(fault.startswith("the goodput_rps guaranteed by its plan") for fault in refused(cli, folder))
+    document = json.loads(cli("solve", folder.path, "--certificate", stored, "--json").out)
+    document["optimistic"] = json.loads(json.dumps(document["conservative"]))
+    for entry in document["optimistic"]["classes"]:
+        entry |= {"tp": None, "load": None, "pool": None, "tails": {}, "replicas": 0, "gpus": 0, "served_rps": 0.0}
+        entry |= {"fulfilment": 0.0, "utilisation": 0.0}
+    document["optimistic"] |= {"min_fulfilment": 0.0, "goodput_rps": 0.0, "gpus_used": 0}
+    stored.write_text(json.dumps(document))
+    assert any("possible by its optimistic plan" in fault for fault in refused(cli, folder))
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.1.99", "", None, 2, "new", KeyError])
+def test_no_version_turns_the_check_of_words_off(cli, folder, stored, version):
+    document = json.loads(stored.read_text())
+    put(document, ("versions", "fleetsieve"), version)
+    stored.write_text(json.dumps({**document, "explanation": f"{document['verdict']}: buy 100 GPUs"}))
+    assert "version" in refused(cli, folder)[0]
+
+
+def test_words_of_another_version_are_not_printed_as_if_they_followed(cli, folder, stored):
+    document = json.loads(stored.read_text())
+    put(document, ("versions", "fleetsieve"), "0.9.0")
+    stored.write_text(json.dumps({**document, "explanation": f"{document['verdict']}: buy 100 GPUs"}))
+    said = cli("certify", folder.path)
+    assert (said.code, "buy 100 GPUs" in said.out) == (0, False)
+    assert "its words were not" in said.out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("0.05 in the least", "0.0512 in the least"), ("TP2", "TP2.1"), ("0.05 of the demand", "0.０５ of the demand")],
+)
+def test_a_number_in_the_words_is_that_of_the_figures(cli, folder, stored, old, new):
+    document = json.loads(stored.read_text())
+    assert old in json.dumps(document, ensure_ascii=False)
+    stored.write_text(json.dumps(document, ensure_ascii=False).replace(old, new), encoding="utf-8")
+    refused(cli, folder)
+
+
+def test_keys_inside_a_certificate_that_nobody_knows_are_named(cli, folder, stored):
+    document = json.loads(stored.read_text())
+    document["gap"]["approved"] = document["conservative"]["classes"][0]["owner"] = True
+    stored.write_text(json.dumps(document))
+    notes = cli("certify", folder.path, "--json").document["notes"]
+    assert notes == ["not compared, for this version does not know them: conservative.classes.owner and gap.approved"]
+
+
+def test_a_key_that_stands_twice_is_refused(cli, folder, stored):
+    stored.write_text('{"verdict": "undecided",' + stored.read_text().lstrip("{ \n"))
+    assert "stands twice" in cli("certify", folder.path).err
+
+
+def test_a_certificate_with_a_byte_order_mark_is_read(cli, folder, stored):
+    stored.write_text("\ufeff" + stored.read_text(), encoding="utf-8")
+    assert cli("certify", folder.path).code == 0
+
+
+def test_a_run_that_its_stop_rule_ended_must_say_so(cli, tmp_path):
+    assert cli("run", "sim-chat-code-16gpu", "--replay", "--stop-when-unprofitable", 0.05, "--out", "thrifty").code == 0
+    path = tmp_path / "thrifty" / "certificate.json"
+    document = json.loads(path.read_text())
+    assert cli("certify", "thrifty").code == 0
+    without = document["explanation"].partition(" stopped:")[0]
+    path.write_text(json.dumps({**document, "stopped": None, "explanation": without}))
+    assert cli("certify", "thrifty").code == 1
+    path.write_text(json.dumps({**document, "stopped": {**document["stopped"], "horizon_h": 5.0}}))
+    assert cli("certify", "thrifty").code == 1
