@@ -282,6 +282,12 @@ class Journal:
         if not torn and lost <= 0:
             return ""
         end = (self.folder / MEASURED).read_bytes()[len(self._whole[MEASURED]) :].decode("utf-8", errors="replace")
+        if any(line.count(",") >= len(self._columns) - 1 > 0 for line in end.split("\n")[1:]):
+            at = len(self._whole[MEASURED].splitlines()) + 1
+            raise UsageError(
+                f"{self.folder / MEASURED}:{at}: a quote is opened and not closed, and whole rows follow",
+                "close it, or remove the row; nothing was changed",
+            )
         again = self._revealed_again() if lost == 1 else None
         if lost > 0 and again is None:
             raise UsageError(

@@ -80,7 +80,7 @@ def read_instance(path: str | Path) -> Folder:
         measurements = read_rows(measured, known, cells.cells if fit else (), by_name, lists[MEASUREMENTS])
         if cells.complete:
             measurements, record_errors, record_suspicions = attach_records(
-                measured, measurements, cells.keys, lists[MEASUREMENTS]
+                measured, measurements, cells.keys, lists[MEASUREMENTS], of_run=(folder / STEPS).exists()
             )
     errors = [*(fault for faults in lists.values() for fault in faults.errors), *record_errors]
     if errors:

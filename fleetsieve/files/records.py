@@ -7,12 +7,13 @@ import gzip
 import hashlib
 import io
 import os
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fleetsieve.errors import Fault, UsageError
 from fleetsieve.files.faults import FaultList
@@ -178,12 +179,18 @@ def _check(table: Table, ok: object, window_s: float, faults: FaultList) -> None
 
 
 def attach_records(
-    measured: Path, rows: Sequence[Measurement], cell_keys: Collection[CellKey], faults: FaultList
+    measured: Path,
+    rows: Sequence[Measurement],
+    cell_keys: Collection[CellKey],
+    faults: FaultList,
+    *,
+    of_run: bool = False,
 ) -> tuple[tuple[Measurement, ...], tuple[Fault, ...], tuple[Fault, ...]]:
     """The rows of the file `measured`, each with its requests where the folder of its records (`records_of`) has them.
 
     Gives the rows, the errors and the suspicions of the files in that folder; a row that lacks what its records need is a fault
-    in `faults`, those of `measured`. A file of a look that has no row (yet) is passed over; one of no cell is suspicious.
+    in `faults`, those of `measured`. A file of no cell, or of a look without a row, is suspicious; in the folder of a run
+    (`of_run`) the row may be to come.
     """
     folder = records_of(measured)
     if not folder.is_dir():
@@ -208,19 +215,38 @@ def attach_records(
             message += f"; the {missing:,} that are missing count as failures" if missing > 0 else ""
             own.suspect(0, "", "other number of requests", message)
         attached.append(replace(row, records=records))
-    strays = _strays(folder, names, cell_keys)
+    read = {record_name(row.key, row.seed) for row in rows}
+    strays = _strays(folder, names, set() if of_run else names - read, cell_keys)
     errors = chain.from_iterable(own.errors for own in lists)
     return tuple(attached), tuple(errors), (*chain.from_iterable(own.suspicions for own in lists), *strays)
 
 
-def _strays(folder: Path, names: Collection[str], cell_keys: Collection[CellKey]) -> tuple[Fault, ...]:
-    """Files whose name is that of no look at a cell, which nobody would read."""
-    stems = {_stem(key) for key in cell_keys}
+def _strays(
+    folder: Path, names: Collection[str], unread: Collection[str], cell_keys: Collection[CellKey]
+) -> tuple[Fault, ...]:
+    """Files that nobody would read: their name is that of no look at a cell, or no row has that look (those of `unread`)."""
+    stems = {_stem(key): key for key in cell_keys}
+    plain = {_plain(key): stem for stem, key in stems.items()}
     found: list[Fault] = []
     for name in sorted(names):
         stem, _, seed = name.removesuffix(SUFFIX).rpartition("-seed")
-        if not name.endswith(SUFFIX) or stem not in stems or not seed.isdecimal():
-            faults = FaultList(str(folder / name))
-            faults.suspect(0, "", "no look", "the name is that of no look at a cell, such as chat-tp2-c16-seed0.csv.gz")
-            found += faults.suspicions
+        faults = FaultList(str(folder / name))
+        right = plain.get(unicodedata.normalize("NFC", unquote(stem)))
+        if not name.endswith(SUFFIX) or stem not in stems or not seed.isdecimal() or seed != str(int(seed)):
+            number = int(seed) if seed.isdecimal() else 0
+            meant = f"{right}-seed{number}{SUFFIX}" if right else "chat-tp2-c16-seed0.csv.gz"
+            message = f"the name is that of no look at a cell, {'which is' if right else 'such as'} {meant}; nobody reads the file"
+            faults.suspect(0, "", "no look", message)
+        elif name in unread:
+            message = (
+                f"no row of {stems[stem]} has the seed {seed}; nobody reads the file until measurements.csv has one"
+            )
+            faults.suspect(0, "", "no row", message)
+        found += faults.suspicions
     return tuple(found)
+
+
+def _plain(key: CellKey) -> str:
+    """A look's name as a person would write it, without escapes."""
+    pool = f"-pool-{key.pool}" if key.pool != DEFAULT_POOL else ""
+    return unicodedata.normalize("NFC", f"{key.class_name}-tp{key.tp}-{key.load}{pool}")

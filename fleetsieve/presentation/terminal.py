@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 
@@ -40,7 +41,10 @@ def messages() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else PLAIN_WIDTH
+    stated = os.environ.get("COLUMNS", "")
+    width = None if stream.isatty() or stated.isdigit() else PLAIN_WIDTH
+    if stated.isdigit() and not int(stated):  # a terminal that does not know its width says 0
+        width = shutil.get_terminal_size((PLAIN_WIDTH, 0)).columns if stream.isatty() else PLAIN_WIDTH
     return _Stream(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 

@@ -15,7 +15,7 @@ from sample_folder import Sample, place
 from fleetsieve.errors import Fault, UsageError
 from fleetsieve.files import RequestRow, read_instance, read_measurements, read_records, record_name, write_records
 from fleetsieve.files.faults import FaultList
-from fleetsieve.files.records import RECORDS, STATUSES
+from fleetsieve.files.records import RECORDS, STATUSES, attach_records
 from fleetsieve.instance import CellKey
 from fleetsieve.simulator import simulate
 from fleetsieve.statistics import Rules, summarise
@@ -156,15 +156,33 @@ def told(faults: tuple[Fault, ...]) -> list[tuple[str, str]]:
     return [(place(fault)[0], place(fault)[3]) for fault in faults]
 
 
-def test_a_look_without_a_row_is_passed_over_and_a_name_of_no_cell_is_suspicious(sample: Sample) -> None:
+def test_a_file_that_nobody_reads_is_suspicious_with_the_name_that_would_be(sample: Sample) -> None:
     right = "0,,,9,0.1,1,ok\n"
-    put(sample, right, record_name(KEY, 7))
-    assert not sample.read().suspicions
-    for name in ("chat-tp2-c9-seed0.csv.gz", "chat-tp2-c8.csv.gz", "notes.txt"):
+    for name in ("chat-tp2-c9-seed0.csv.gz", "chat-tp2-c8.csv.gz", "chat-tp2-c8-seed00.csv.gz", "notes.txt"):
         put(sample, right, name)
     found = told(sample.read().suspicions)
-    assert [name for name, _ in found] == ["chat-tp2-c8.csv.gz", "chat-tp2-c9-seed0.csv.gz", "notes.txt"]
+    names = [name for name, _ in found]
+    assert names == ["chat-tp2-c8-seed00.csv.gz", "chat-tp2-c8.csv.gz", "chat-tp2-c9-seed0.csv.gz", "notes.txt"]
     assert all("no look at a cell" in message for _, message in found)
+    assert "which is chat-tp2-c8-seed0.csv.gz" in found[0][1]
+
+
+def test_requests_of_a_look_without_a_row_are_suspicious_and_in_a_run_the_row_may_be_to_come(sample: Sample) -> None:
+    put(sample, "0,,,9,0.1,1,ok\n", record_name(KEY, 7))
+    ((_, message),) = told(sample.read().suspicions)
+    assert "no row of chat TP2 c8 has the seed 7" in message
+    (sample.path / "steps.jsonl").write_text("")
+    assert not sample.read().suspicions
+
+
+def test_the_name_of_a_class_with_a_hyphen_or_an_accent_is_told(sample: Sample) -> None:
+    key = CellKey("code-révision", 4, "r2")
+    plain = "code-révision-tp4-r2-seed1.csv.gz"
+    found = attach_records(sample.path / "measurements.csv", (), {key}, FaultList("measurements.csv"))[2]
+    assert found == ()
+    put(sample, "0,,,9,0.1,1,ok\n", plain)
+    (one,) = attach_records(sample.path / "measurements.csv", (), {key}, FaultList("measurements.csv"))[2]
+    assert f"which is {record_name(key, 1)}" in one.message
 
 
 def test_another_number_of_requests_is_suspicious(sample: Sample) -> None:

@@ -224,3 +224,16 @@ def test_other_commands_say_what_mends_a_torn_row(cli, made, command):
     if command != "validate":
         assert f"fleetsieve run {made} --resume mends it" in said.err
     assert files(made) == before
+
+
+def test_a_quote_that_is_not_closed_keeps_the_rows_after_it(cli, folder, tmp_path):
+    assert cli("run", folder.path, "--replay", "--out", "plain").code == 0
+    table = tmp_path / "plain" / "measurements.csv"
+    header, *rows = table.read_text().splitlines()
+    open_quote = ",".join([*rows[0].split(",")[:-1], '"my note'])
+    table.write_text("\n".join([header, *rows, open_quote, rows[0], rows[0]]) + "\n")
+    before = table.read_bytes()
+    said = cli("run", "plain", "--resume")
+    assert said.code == 2
+    assert f"measurements.csv:{len(rows) + 2}: a quote is opened and not closed" in said.err
+    assert table.read_bytes() == before
