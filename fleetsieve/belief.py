@@ -20,10 +20,11 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetsieve.envelope import CellBounds, ClassEnvelope, lacks
+from fleetsieve.envelope import CellBounds, ClassEnvelope
 from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKind, Status
 from fleetsieve.interval import Interval
 from fleetsieve.prior import Predictions
+from fleetsieve.standing import lacks
 from fleetsieve.statistics import KnownCell, Spread, imagine
 
 Floats = NDArray[np.float64]

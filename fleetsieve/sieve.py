@@ -21,13 +21,13 @@ from fleetsieve.allocation import Engine
 from fleetsieve.brief import brief, counted, summary
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.cost import Server, cost_gpu_s, row_cost_gpu_s, server_after
-from fleetsieve.envelope import Envelope, standings
+from fleetsieve.envelope import Envelope
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
 from fleetsieve.policies import Choice, Policy, Situation
 from fleetsieve.policies.protocol import Advance, silent
 from fleetsieve.prior import Predictions
-from fleetsieve.standing import Standing
+from fleetsieve.standing import Standing, standings
 from fleetsieve.stopping import Stop, StopRule
 
 

@@ -1,8 +1,13 @@
-"""Whether a run may ask for a cell, and why (not): the loop asks by it, and an account prints it."""
+"""Whether a run may ask for a cell, and why (not), by its bounds: the loop asks by it, and an account prints it."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from fleetsieve.assumptions import ClassView
+from fleetsieve.envelope import CellBounds, ClassEnvelope, Envelope, fits
+from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, CellKey, Slo, Status
+from fleetsieve.statistics import KnownCell
 
 
 class Standing(StrEnum):
@@ -40,3 +45,61 @@ class Standing(StrEnum):
 
 
 _ASKS = frozenset({Standing.NEW, Standing.RETRY, Standing.LACKING, Standing.STRADDLES, Standing.WIDE})
+
+
+def standing(own: ClassEnvelope, b: CellBounds) -> Standing:
+    """Whether a measurement may still resolve a cell that a plan may use, as far as its bounds tell.
+
+    Unmeasured cells that are still possible are new; one whose last measurement failed is tried once more, for that may have been a
+    flake (or a first OOM); for measured ones see `_of_measured`. No plan uses a cell whose replica fits no node of its pool, or
+    whose class demands nothing.
+    """
+    view, known = own.view, own.view.known.get(b.cell.key)
+    useless = view.workload.demand_rps <= 0.0 or not fits(b.cell, view.pools[b.cell.key.pool])
+    if not b.possible or b.cell.excluded or useless:
+        return Standing.UNUSABLE
+    if known is None:
+        return Standing.NEW
+    if known.failed and known.given_up:
+        return Standing.GIVEN_UP
+    if len(known.rows) >= view.rules.max_looks:
+        return Standing.LOOKS_USED
+    return Standing.RETRY if known.failed else _of_measured(view, b, known)
+
+
+def _of_measured(view: ClassView, b: CellBounds, known: KnownCell) -> Standing:
+    """Whether one more look at a measured cell may settle it or narrow what it promises.
+
+    Its one look lacks a value that is needed; or statistics stand behind its figures (records, or a known spread), and it straddles
+    its SLO or its capacity is an interval still.
+    """
+    slo, spreads = view.workload.slo, view.rules.spreads
+    if not b.committable and known.count(Status.OK) < 2 and lacks(known, slo):
+        return Standing.LACKING
+    recorded = any(row.records is not None for row in known.rows)
+    limited = [b.tails_s[m] for m in TAIL_METRICS if slo.limit_s(m) is not None and (recorded or m in spreads)]
+    limited += [b.success] if recorded and slo.min_success is not None else []
+    if not b.committable and not all(told.is_point for told in limited):
+        return Standing.STRADDLES
+    wide = (recorded or THROUGHPUT in spreads) and not b.capacity_rps.is_point
+    return Standing.WIDE if wide else Standing.SETTLED
+
+
+def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
+    """The columns of which a measured cell has neither a value nor bounds, though a decision needs them."""
+    needed = {"throughput_rps": known.capacity_rps}
+    needed |= {f"{m}_p99_s": known.tail_s(m) for m in TAIL_METRICS if slo.limit_s(m) is not None}
+    if slo.min_success is not None:
+        needed["success_rate"] = known.success
+    return tuple(column for column, told in needed.items() if told is None)
+
+
+def standings(envelope: Envelope) -> dict[CellKey, Standing]:
+    """The standing of every cell as far as its bounds tell, in the fixed order of names."""
+    told = {key: standing(own, b) for own in envelope.classes.values() for key, b in own.bounds.items()}
+    return {key: told[key] for key in sorted(told)}
+
+
+def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
+    """The cells that a measurement may still resolve and a plan may use, in the fixed order of names."""
+    return tuple(key for key, told in standings(envelope).items() if told.asks)

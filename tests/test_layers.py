@@ -20,9 +20,8 @@ STORY = """
     prior                   what a tool predicts of cells
     statistics              rows of one cell -> intervals
     assumptions             what is taken for granted of cells that were not measured
-    standing                whether a cell may be asked for, and why (not)
     envelope                bounds of every cell
-    ladder_tops             ladders that end on a rung that still meets
+    standing ladder_tops    whether a cell may be asked for, and why (not); ladders that end too early
     allocation              a plan and its exact value
     frontier                the fleet decision without a solver
     certificate             the gap and the verdict

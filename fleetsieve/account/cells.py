@@ -15,9 +15,9 @@ from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.replacing import replacing
 from fleetsieve.certificate.sentence import listed
-from fleetsieve.envelope import CellBounds, ClassEnvelope, class_configurations, fits, lacks
+from fleetsieve.envelope import CellBounds, ClassEnvelope, class_configurations, fits
 from fleetsieve.instance import Cell, CellKey, Measurement
-from fleetsieve.standing import Standing
+from fleetsieve.standing import Standing, lacks
 from fleetsieve.statistics import KnownCell
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection
 
 from fleetsieve.certificate.sentence import listed
-from fleetsieve.envelope import candidates
 from fleetsieve.instance import CellKey
 from fleetsieve.sieve import Sieve
+from fleetsieve.standing import candidates
 
 MOST = 3
 """Cells that are named; of the others their number is given."""

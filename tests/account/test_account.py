@@ -9,12 +9,13 @@ import pytest
 
 from fleetsieve.account import Known, account, account_document, cell_accounts
 from fleetsieve.certificate import Verdict, certify, verdict_sentence
-from fleetsieve.envelope import Envelope, standings
+from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import NOTHING_READ, TAIL_METRICS, Status
 from fleetsieve.policies import DecisionGap
 from fleetsieve.sieve import Sieve
+from fleetsieve.standing import standings
 
 STAGES = ("shortfall", "min_fulfilment", "goodput")
 

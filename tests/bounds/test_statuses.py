@@ -11,7 +11,7 @@ import pytest
 from fleetsieve.assumptions import MEMORY, ClassView, Contradiction, Limit
 from fleetsieve.assumptions.memory_monotone import MemoryMonotone
 from fleetsieve.certificate import rests_on_bounds
-from fleetsieve.envelope import Envelope, candidates
+from fleetsieve.envelope import Envelope
 from fleetsieve.instance import (
     ArmKey,
     Cell,
@@ -27,6 +27,7 @@ from fleetsieve.instance import (
     WorkloadClass,
 )
 from fleetsieve.interval import Interval
+from fleetsieve.standing import candidates
 from fleetsieve.what_if import with_demand_scale
 
 CELLS = tuple(Cell(CellKey("chat", 1, f"c{n}"), 1, LoadKind.CONCURRENCY, float(n)) for n in (1, 2, 4))

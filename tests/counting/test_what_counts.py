@@ -11,7 +11,7 @@ import pytest
 
 from fleetsieve.certificate import Verdict, certify, rests_on_bounds
 from fleetsieve.certificate.sentence import verdict_sentence
-from fleetsieve.envelope import Envelope, candidates
+from fleetsieve.envelope import Envelope
 from fleetsieve.files import read_instance
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import (
@@ -28,6 +28,7 @@ from fleetsieve.instance import (
     WorkloadClass,
 )
 from fleetsieve.records import RequestRecords
+from fleetsieve.standing import candidates
 from fleetsieve.statistics import why_not_counted
 from fleetsieve.statistics.counting import NEVER_STARTED, allowed_late_s
 

@@ -9,12 +9,13 @@ from strategies import Situation as Drawn
 
 from fleetsieve.certificate import certify
 from fleetsieve.cost import cost_gpu_s
-from fleetsieve.envelope import Envelope, candidates
+from fleetsieve.envelope import Envelope
 from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement, Reading
 from fleetsieve.policies import Choice, Situation, policy_named
 from fleetsieve.probes import Replay
 from fleetsieve.sieve import Sieve
+from fleetsieve.standing import candidates
 from fleetsieve.studies.judging import engine_for
 
 

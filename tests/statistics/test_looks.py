@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetsieve.certificate.sentence import rests_on_bounds
-from fleetsieve.envelope import Envelope, candidates
+from fleetsieve.envelope import Envelope
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -28,6 +28,7 @@ from fleetsieve.instance import (
 )
 from fleetsieve.interval import Interval
 from fleetsieve.records import RequestRecords
+from fleetsieve.standing import candidates
 from fleetsieve.statistics import REFERENCE_SPREAD, Rules, Spread, imagine, shares, summarise
 from fleetsieve.statistics.intervals import batch_rates_rps
 
