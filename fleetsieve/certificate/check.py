@@ -12,7 +12,7 @@ not, for those of today may differ. Where a newer rule set gives another answer 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -157,7 +157,7 @@ def _check(
             errors += differences(name, document[name], value, older=older)
     if not str(document["explanation"]).startswith(f"{document['verdict']}:"):
         errors.append("its explanation does not begin with its verdict")
-    notes = _notes(document, derived, older)
+    notes = (*_notes(document, derived, older), *_other_settings(document, instance))
     if errors and number == FIRST and (near := _near_tie(renewed)):
         # Rule set 1 had no such tolerance, and what it made of a near tie cannot be derived again.
         return Checked(
@@ -239,6 +239,17 @@ def _near_tie(certificate: Certificate) -> str:
     """The floors that either plan misses by no more than rounding, in a clause; "" without any."""
     plans = [plan for plan in (certificate.conservative, certificate.optimistic) if plan is not None]
     return next((near.strip(" ()") for near in map(floors_by_rounding, plans) if near), "")
+
+
+def _other_settings(document: Mapping[str, Any], instance: Instance) -> Iterator[str]:
+    """Where a certificate was asked for with other settings than its instance states: it is derived under those."""
+    settings = instance.certificate
+    for name, stated, own in (
+        ("epsilon", document["epsilon"], settings.epsilon),
+        ("eta", document["eta"], settings.fairness_slack),
+    ):
+        if differences(name, stated, own):
+            yield f"its {name} is {stated:g}, where the instance states {own:g}"
 
 
 def _notes(document: Mapping[str, Any], derived: Mapping[str, Any], older: bool) -> tuple[str, ...]:
