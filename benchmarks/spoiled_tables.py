@@ -3,8 +3,9 @@
     python benchmarks/spoiled_tables.py [--tables 2000] [--unseen] [--json]
 
 A quarter of the rows is spoiled: a loop that was not held, many failed requests, a look without a success, a client that was too
-slow, requests without a record. A certificate is wrong when it is certified-infeasible and some plan meets every floor, when it
-commits a cell that misses its SLO, or when another plan is better by more than ε. Rule set 1 is that of version 0.1.0.
+slow, requests without a record; of some tables no server ever started. A certificate is wrong when it is certified-infeasible and
+some plan meets every floor, when it commits a cell that misses its SLO, or when another plan is better by more than ε. Rule set 1 is
+that of version 0.1.0.
 
 A loop that was half held, of which a row has the p99 alone, may be consistent with its load: no rule tells it from an honest row.
 Such rows are left out, and counted apart with --unseen.
@@ -50,7 +51,10 @@ from fleetsieve.rule_sets import RULE_SETS
 from fleetsieve.statistics.counting import HELD_LOOP
 
 WINDOW_S = 300.0
-HONEST, FAILED = "honest", "failed"
+HONEST, FAILED, NO_SERVER = "honest", "failed", "no server started"
+NEVER_STARTED = 0.05
+"""The share of tables of which no server ever started, by a fault of the configuration."""
+
 SPOILED = ("loop not held", "many failed", "none succeeded", "client too slow", "without a record")
 
 
@@ -159,6 +163,9 @@ def spoiled_table(seed: int, *, unseen: bool = False) -> Spoiled:
         floor = rng.uniform(0.3, 1.0) * demand if rng.random() < 0.8 else None
         classes.append(WorkloadClass(name, demand, Slo(max_e2e_p99_s=limit_s, min_success=least), floor_rps=floor))
     rng.shuffle(rows)
+    if rng.random() < NEVER_STARTED:
+        rows = [Measurement(row.key, status=Status.FAILED_START) for row in rows]
+        kinds = dict.fromkeys(kinds, NO_SERVER)
     instance = Instance(
         f"spoiled-{seed}", Fleet((Pool("default", gpus),)), tuple(classes), tuple(cells),
         certificate=CertificateSettings(family="cell"), measure=MeasureSettings(window_s=WINDOW_S),
