@@ -233,9 +233,12 @@ def opened(
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes.live import Live
     from fleetsieve.probes.replicas import Replicas
-    from fleetsieve.serving.register import stop_orphans
+    from fleetsieve.serving.register import leave_others, stop_orphans
 
     assert view is not None
+    for server in leave_others(run):
+        whose = f"of another run, whose process {server.owner[0] if server.owner else ''} goes on"
+        say(messages(), f"the server on port {server.port} (process {server.pid}) is {whose}: it is left alone")
     for orphan in stop_orphans(run):
         say(messages(), f"a server that was left on port {orphan.server.port} is stopped (process {orphan.server.pid})")
     ready = prepared(probing, read, seed)

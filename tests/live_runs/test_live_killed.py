@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -94,3 +95,24 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         assert "that servers held before the run went on, in no row until now" in said.err
         assert not with_words(made.words)
         assert well(other)
+
+
+def test_a_copy_that_goes_on_leaves_the_server_of_the_run_that_it_was_copied_from(cli, live, tmp_path) -> None:
+    made, run, copy = live(window_s=2.5, cells=("chat,1,r40,rate,40,1",)), tmp_path / "run", tmp_path / "copy"
+    process = started(made.arguments(run), tmp_path)
+    while not any(path.stat().st_size for path in run.glob("load/*/profile_export.jsonl")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    shutil.copytree(run, copy)
+    said = cli("run", copy, "--resume")
+    _, err = process.communicate(timeout=60)
+    assert (said.code, process.returncode) == (0, 0), said.err + err.decode()
+    (server,) = [event for event in events(run) if event["event"] == "started"]
+    assert f"the server on port {server['port']} (process {server['pid']}) is of another run" in said.err
+    assert [row["status"] for row in rows(run)] == [row["status"] for row in rows(copy)] == ["ok"]
+    for folder in (run, copy):
+        pids = [event["pid"] for event in events(folder) if event["event"] == "stopped"]
+        held_s = sum(event["held_s"] for event in events(folder) if event["event"] == "stopped")
+        assert len(pids) == 1
+        assert 2.5 < float(rows(folder)[0]["cost_gpu_s"]) <= held_s
+    assert not with_words(made.words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fleetsieve.serving.register import (
     NAME,
     Register,
     held_gpu_s,
+    leave_others,
     living,
     measured_starts_s,
     servers,
@@ -233,6 +235,31 @@ def test_a_port_is_one_runs_at_a_time_and_free(tmp_path, start) -> None:
             first.free_port("127.0.0.1", ports)
         second.release_port(ports[2])
         assert first.free_port("127.0.0.1", ports) == ports[2]
+
+
+def test_a_copied_record_stops_nothing_of_an_owner_that_lives(tmp_path) -> None:
+    run, copy, older = (tmp_path / name for name in ("run", "copy", "older"))
+    run.mkdir()
+    process = run_in_small(run)
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != "ready":
+        assert process.poll() is None
+    shutil.copytree(run, copy)
+    (left,) = living(copy)
+    assert stop_orphans(copy) == ()
+    assert [server.pid for server in leave_others(copy)] == [left.pid]
+    assert leave_others(copy) == unfinished(copy) == ()
+    assert held_gpu_s(copy) == 0.0 < held_gpu_s(run)
+    assert identity_of(left.pid) == left.known[left.pid]
+    kill(process)
+    assert leave_others(run) == stop_orphans(copy) == ()
+    shutil.copytree(run, older)
+    lines = [json.loads(line) for line in (run / NAME).read_text().splitlines()]
+    del lines[0]["owner"]
+    (older / NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [server.owner for server in living(older)] == [None]
+    assert [orphan.server.pid for orphan in stop_orphans(older)] == [left.pid], "an older record names no owner"
+    assert not identity_of(left.pid)
 
 
 def test_a_killed_holder_holds_nothing_but_its_living_servers_do(tmp_path) -> None:
