@@ -49,7 +49,7 @@ class Replicas:
         paid_gpu_s: float | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._config, self._run, self._most, self._tell = config, run, most, tell
+        self._config, self._run, self._most, self.tell = config, run, most, tell
         self._endpoints = {tp: Endpoint(url, config.served_name) for tp, url in (endpoints or {}).items()}
         self._register = Register(run)
         self._up: list[Replica] = []
@@ -75,7 +75,7 @@ class Replicas:
     def __exit__(self, *_: object) -> None:
         left_gpu_s = self.close()
         if left_gpu_s >= TOLD_GPU_S:
-            self._tell(f"{left_gpu_s:,.0f} GPU-seconds more, until the last server was gone, stand in no row")
+            self.tell(f"{left_gpu_s:,.0f} GPU-seconds more, until the last server was gone, stand in no row")
 
     @property
     def most(self) -> int:
@@ -141,17 +141,17 @@ class Replicas:
                 if isinstance(replica, Server):
                     self._locks.release_port(replica.port)
             if stopped.left:
-                self._tell(f"processes of a server would not go: {', '.join(map(str, stopped.left))}")
+                self.tell(f"processes of a server would not go: {', '.join(map(str, stopped.left))}")
             if isinstance(replica, Server) and not at_once:
                 for sentence in wait_freed({g: self._memory[g] for g in replica.gpus if g in self._memory}, FREED_S):
-                    self._tell(sentence)
+                    self.tell(sentence)
 
     def charge(self, replica: Replica | None) -> float:
         """GPU-seconds of `replica` since they were charged last, those of servers that ended since, and what was owed before."""
         with self._changing:
             if self._owed_gpu_s >= TOLD_GPU_S:
                 told = "that servers held before the run went on, in no row until now, are in the cost of this one"
-                self._tell(f"{self._owed_gpu_s:,.0f} GPU-seconds {told}")
+                self.tell(f"{self._owed_gpu_s:,.0f} GPU-seconds {told}")
             return self._spent_gpu_s(replica)
 
     def _spent_gpu_s(self, replica: Replica | None) -> float:
@@ -185,7 +185,7 @@ class Replicas:
         if self._memory:
             now = read_memory(gpus) or {}
             for sentence in occupied(now, FREE_SHARE):
-                self._tell(sentence)
+                self.tell(sentence)
             self._memory.update(now)
         port = self._locks.free_port(self._config.host, self._config.ports)
         logs = self._run / LOGS

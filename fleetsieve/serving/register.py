@@ -9,8 +9,8 @@
 The line "started" is on disk before the server's command runs (the process waits for it), so no server is ever without one. The
 leader's number is that of its session too. "members" names the engine and the workers: they are found when the leader is dead.
 "held_s" counts from the start command: times the GPUs it is what the server has cost, whether or not a row was charged with it.
-"owner" is the process of the run, [pid, identity]. A run folder that is copied while its run goes on has a record of servers that are
-not its own: they are left to their owner ("left"), and what they hold is no cost of the copy. Older records have no owner.
+"owner" is the process of the run, [pid, identity]. A run folder that is copied while its run goes on has a record of servers that
+are not its own: they are left to their owner ("left"), and what they hold is no cost of the copy. Older records have no owner.
 """
 
 from __future__ import annotations
