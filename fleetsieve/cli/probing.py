@@ -182,7 +182,7 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
 
 
 def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSieveError, ...]:
-    """The commands that are not there and the endpoints at which nothing answers, looked at before anything is started."""
+    """The commands that are not there and the endpoints that cannot be measured, looked at before anything is started."""
     from fleetsieve.errors import EngineMissing
     from fleetsieve.serving.command import program_path
     from fleetsieve.serving.endpoint import Endpoint
@@ -194,9 +194,9 @@ def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSie
             EngineMissing(f"there is no command {generator[0]!r}, which sends the load", config.load.kind.install)
         )
     absent += [
-        UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
+        UsageError(why, "start the server and wait until it is ready, or correct --endpoint")
         for url in endpoints.values()
-        if Endpoint(url, config.served_name).health() is None
+        if (why := Endpoint(url, config.served_name).unfit()) is not None
     ]
     if not endpoints and program_path(config) is None:
         hint = "install it, or give its path: [serve] command = [...]"
