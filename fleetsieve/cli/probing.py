@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fleetsieve.probes import Probe
     from fleetsieve.probes.live import Sending
     from fleetsieve.serving.config import ServeConfig
+    from fleetsieve.serving.register import GpuSeconds
 
 REPLAY, VLLM = "replay", "vllm"
 PROBES = (REPLAY, VLLM)
@@ -211,13 +212,13 @@ def opened(
     run: Path,
     seed: int,
     view: LiveView | None,
-    paid_gpu_s: float | None = None,
+    paid: Callable[[], GpuSeconds] | None = None,
     *,
     way_on: str,
 ) -> Iterator[Probe]:
     """The probe of the run at `run`. When this ends, however it ends, no server of it is left.
 
-    `paid_gpu_s` is what the rows of the run cost before (see `Replicas`); None where the folder is no run. `way_on` is the command
+    `paid` gives what the rows of the run cost before (see `Replicas`); None where it is measured by hand. `way_on` is the command
     that goes on when an error has ended it.
 
     Raises:
@@ -249,7 +250,7 @@ def opened(
         run,
         endpoints=probing.endpoints,
         most=probing.max_servers,
-        paid_gpu_s=paid_gpu_s,
+        paid=paid,
         tell=view.note,
     )
     with replicas, view:
