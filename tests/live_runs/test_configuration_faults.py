@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from live_runs.instances import HOSTILE, PYTHON, events, rows, steps
+from live_runs.instances import FAST_ENGINE, HOSTILE, PYTHON, events, rows, steps
 
 NO_MODEL = (
     "OSError: m is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'"
@@ -172,6 +172,48 @@ def test_measuring_by_hand_is_refused_alike(cli, live) -> None:
     mend(made.config, '"--no-such-flag"', "")
     said = cli("measure", made.path, "--config", made.config, "--grid", "--json")
     assert (said.code, [row["tp"] for row in said.document["measured"]]) == (0, [2]), said.err
+
+
+@pytest.mark.parametrize("section", ["serve", "load"])
+def test_a_command_that_is_a_folder_or_not_executable_is_called_that(cli, live, tmp_path, section) -> None:
+    made, run = live(), tmp_path / "run"
+    (made.path / "plain.sh").write_text("#!/bin/sh\n")
+    purpose = "starts a server" if section == "serve" else "sends the load"
+    program = HOSTILE if section == "serve" else FAST_ENGINE
+    mend(made.config, json.dumps([*PYTHON, str(program)]), '["./plain.sh"]')
+    for name, why in (("plain.sh", "is not executable"), ("folder", "is a folder, and not executable")):
+        (made.path / "folder").mkdir(exist_ok=True)
+        made.config.write_text(made.config.read_text().replace("./plain.sh", f"./{name}"))
+        said = cli(*made.arguments(run, "--json"))
+        told = f"the command '{made.path}/{name}', which {purpose}, {why}"
+        assert (said.code, said.document["error"]["message"]) == (3, told), said.err
+    assert not run.exists()
+
+
+def test_commands_and_a_trace_are_seen_from_the_file_wherever_the_run_goes_on(cli, live, tmp_path, monkeypatch) -> None:
+    made, run = live(cells=("chat,1,r40,rate,40,1",), load='[load.class.chat]\ntrace = "chat.csv"'), tmp_path / "run"
+    (made.path / "chat.csv").write_text(
+        "arrival_s,input_tokens,output_tokens\n" + "".join(f"{n / 10:.1f},20,4\n" for n in range(300))
+    )
+    for name, program in (("serve.sh", HOSTILE), ("load.sh", FAST_ENGINE)):
+        script = made.path / name
+        script.write_text(f'#!/bin/sh\nexec {" ".join(PYTHON)} {program} "$@"\n')
+        os.chmod(script, 0o755)
+        mend(made.config, json.dumps([*PYTHON, str(program)]), json.dumps([f"./{name}"]))
+    mend(made.config, "arguments = []", 'arguments = ["--no-such-flag"]')
+    refused(cli(*made.arguments(run, "--json")), run, "--no-such-flag")
+    mend(run / "serve.toml", '"--no-such-flag"', "")  # the run's own copy: its paths are seen from where it came from
+    gone, elsewhere = made.path.with_name("gone"), tmp_path / "elsewhere"
+    made.path.rename(gone)
+    said = cli("run", run, "--resume", "--json")
+    assert (said.code, "there is no file" in said.err) == (2, True), said.err
+    assert "--config FILE" in said.document["error"]["hint"]
+    assert f"{made.path}, which is gone" in said.document["error"]["hint"]
+    gone.rename(made.path)
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert cli("run", run, "--resume").code == 0
+    assert [row["status"] for row in rows(run)] == ["ok"]
 
 
 def test_a_command_that_cannot_be_run_is_missing(cli, live, tmp_path) -> None:

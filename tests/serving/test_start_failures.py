@@ -217,7 +217,7 @@ def test_an_impossible_tp_or_command_starts_nothing(tmp_path: Path) -> None:
         Server.start(config, 3, (), some_port(), tmp_path / "log", Register(tmp_path))
     with pytest.raises(UsageError, match="TP 2 needs 2 GPUs, and the server gets 1"):
         Server.start(config, 2, ("0",), some_port(), tmp_path / "log", Register(tmp_path))
-    with pytest.raises(EngineMissing, match="the command 'no-such-command' is not there"):
+    with pytest.raises(EngineMissing, match="there is no command 'no-such-command'"):
         Server.start(
             replace(config, command=("no-such-command",)), 1, (), some_port(), tmp_path / "log", Register(tmp_path)
         )
