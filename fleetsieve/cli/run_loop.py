@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleetsieve.cli.main import emit
+from fleetsieve.cli.main import emit, failure_of
 from fleetsieve.cli.options import VERDICT_CODES
 from fleetsieve.cli.probing import Probing, opened
 from fleetsieve.errors import InputError, UsageError
@@ -100,6 +100,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     try:
         paid = partial(_paid, journal, read.measurements)
         with (
+            _hinting(_way_on(journal, probing)),
             terminated(probing.live),
             opened(probing, read, journal.folder, stated.seed, view, paid, way_on=_way_on(journal, probing)) as probe,
         ):
@@ -113,7 +114,19 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
             f"everything measured is in {journal.folder}; go on with: fleetsieve run {journal.folder} --resume",
         )
         raise
-    return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+    with _hinting(_way_on(journal, probing)):
+        return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+@contextmanager
+def _hinting(way_on: str) -> Iterator[None]:
+    """An error of the system, as of a full disk, ends a run with the command that goes on."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise failure_of(fault, f"everything measured is stored; go on with: {way_on}") from fault
 
 
 def _paid(journal: Journal, rows: Sequence[Measurement]) -> GpuSeconds:
