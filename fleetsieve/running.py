@@ -49,6 +49,27 @@ def resume(
     Raises:
         UsageError: when the log speaks of other rows than those measured, or a file or row was edited since.
     """
+    refuse_changed(journal, measured)
+    done, steps = len(journal.lines) - 1, []
+    for row in measured[:done]:
+        sieve = sieve.tell(row)
+    for row in measured[done:]:
+        asked = None if sieve.finished or not may_be_asked(row) else sieve.ask()
+        if asked is None or asked.key != row.key:
+            killed = asked is not None and len(measured) == done + 1 and _may_differ(journal)
+            asked = _unasked(sieve, row, INTERRUPTED if killed else BY_HAND)
+        steps.append(_step(len(journal.lines), asked, row, sieve))
+        journal.add_step(step_line(steps[-1], journal.row_digest(steps[-1].number)))
+        sieve = steps[-1].sieve
+    return sieve, tuple(steps)
+
+
+def refuse_changed(journal: Journal, measured: Sequence[Measurement]) -> None:
+    """Refuse a run whose log speaks of other rows than those `measured`; nothing is changed.
+
+    Raises:
+        UsageError: when rows are missing, in another order or added between others, or a file or row was edited since.
+    """
     done = len(journal.lines) - 1
     if len(measured) < done:
         raise UsageError(
@@ -62,18 +83,7 @@ def resume(
                 f"{journal.folder}: step {number} of the log is not of {row.key}, which measured row {number} is",
                 f"put {journal.folder / MEASURED} back in its order; rows of your own go to its end",
             )
-        sieve = sieve.tell(row)
     journal.refuse_edited(measured)
-    steps = []
-    for row in measured[done:]:
-        asked = None if sieve.finished or not may_be_asked(row) else sieve.ask()
-        if asked is None or asked.key != row.key:
-            killed = asked is not None and len(measured) == done + 1 and _may_differ(journal)
-            asked = _unasked(sieve, row, INTERRUPTED if killed else BY_HAND)
-        steps.append(_step(len(journal.lines), asked, row, sieve))
-        journal.add_step(step_line(steps[-1], journal.row_digest(steps[-1].number)))
-        sieve = steps[-1].sieve
-    return sieve, tuple(steps)
 
 
 def _may_differ(journal: Journal) -> bool:

@@ -153,9 +153,7 @@ def _answer(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (FleetSieveError, OSError) as fault:
-        if isinstance(fault, OSError):
-            place = f"{fault.filename}: " if fault.filename else ""
-            fault = FleetSieveError(f"{place}{fault.strerror or fault}")
+        fault = failure_of(fault) if isinstance(fault, OSError) else fault
         if as_json:
             emit({"error": error_document(fault), "exit_code": fault.exit_code})
         tell_failure(fault)
@@ -164,6 +162,12 @@ def _answer(arguments: list[str]) -> int:
         if as_json:  # a defect of ours, whose traceback follows; scripts have their document all the same
             emit({"error": _error(type(fault).__name__, f"a defect of FleetSieve: {fault}"), "exit_code": 1})
         raise
+
+
+def failure_of(fault: OSError, hint: str | None = None) -> FleetSieveError:
+    """An error of the system as a failure that names its file or stream, where that is known."""
+    place = f"{fault.filename}: " if fault.filename else ""
+    return FleetSieveError(f"{place}{fault.strerror or fault}", hint)
 
 
 def tell_failure(fault: FleetSieveError) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.errors import FleetSieveError, InputError, UsageError
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fleetsieve.probes import Probe
     from fleetsieve.probes.live import Sending
     from fleetsieve.serving.config import ServeConfig
+    from fleetsieve.serving.register import GpuSeconds
 
 REPLAY, VLLM = "replay", "vllm"
 PROBES = (REPLAY, VLLM)
@@ -143,10 +144,9 @@ def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) ->
         InputError: with every fault of serve.toml or of a trace.
     """
     from fleetsieve.probes.sending import measurable, sending_of, too_few_requests
-    from fleetsieve.serving.config import read_serve_config
 
     assert probing.config is not None
-    config = read_serve_config(probing.config, probing.folder)
+    config = _stated(probing.config, probing.folder)
     if len(read.instance.fleet.pools) > 1:
         raise UsageError(
             "a live run measures one pool, and the instance has several", "give each pool a run of its own"
@@ -161,6 +161,23 @@ def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) ->
         raise UsageError("no cell of the instance can be measured", "; ".join(left_out) or "cells.csv has none")
     few = too_few_requests(read.instance, cells)
     return Prepared(config, sending, cells, (*(fault.message for fault in absent), *left_out, *filter(None, (few,))))
+
+
+def _stated(path: Path, folder: Path | None) -> ServeConfig:
+    """What the serve.toml at `path` states; where it is the copy of a run, relative paths in it are seen from `folder`.
+
+    Raises:
+        InputError: with every fault; of a copy whose `folder` is gone, the hint says what mends that.
+    """
+    from fleetsieve.serving.config import read_serve_config
+
+    try:
+        return read_serve_config(path, folder)
+    except InputError as fault:
+        if folder is None or folder.is_dir():
+            raise
+        hint = f"paths in {path} are seen from {folder}, which is gone: give a serve.toml beside those files, --config FILE"
+        raise InputError(fault.faults, hint) from fault
 
 
 def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
@@ -182,25 +199,23 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
 
 
 def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSieveError, ...]:
-    """The commands that are not there and the endpoints at which nothing answers, looked at before anything is started."""
+    """The commands that are not there and the endpoints that cannot be measured, looked at before anything is started."""
     from fleetsieve.errors import EngineMissing
-    from fleetsieve.serving.command import program_path
+    from fleetsieve.serving.command import program_path, why_not_run
     from fleetsieve.serving.endpoint import Endpoint
 
     absent: list[FleetSieveError] = []
     generator = config.load.program
     if shutil.which(generator[0]) is None:
-        absent.append(
-            EngineMissing(f"there is no command {generator[0]!r}, which sends the load", config.load.kind.install)
-        )
+        absent.append(EngineMissing(why_not_run(generator[0], "sends the load"), config.load.kind.install))
     absent += [
-        UsageError(f"nothing answers at {url}", "start the server, or correct --endpoint")
+        UsageError(why, "start the server and wait until it is ready, or correct --endpoint")
         for url in endpoints.values()
-        if Endpoint(url, config.served_name).health() is None
+        if (why := Endpoint(url, config.served_name).unfit()) is not None
     ]
     if not endpoints and program_path(config) is None:
         hint = "install it, or give its path: [serve] command = [...]"
-        absent.append(EngineMissing(f"there is no command {config.command[0]!r}, which starts a server", hint))
+        absent.append(EngineMissing(why_not_run(config.command[0], "starts a server"), hint))
     return tuple(absent)
 
 
@@ -211,13 +226,13 @@ def opened(
     run: Path,
     seed: int,
     view: LiveView | None,
-    paid_gpu_s: float | None = None,
+    paid: Callable[[], GpuSeconds] | None = None,
     *,
     way_on: str,
 ) -> Iterator[Probe]:
     """The probe of the run at `run`. When this ends, however it ends, no server of it is left.
 
-    `paid_gpu_s` is what the rows of the run cost before (see `Replicas`); None where the folder is no run. `way_on` is the command
+    `paid` gives what the rows of the run cost before (see `Replicas`); None where it is measured by hand. `way_on` is the command
     that goes on when an error has ended it.
 
     Raises:
@@ -233,9 +248,12 @@ def opened(
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes.live import Live
     from fleetsieve.probes.replicas import Replicas
-    from fleetsieve.serving.register import stop_orphans
+    from fleetsieve.serving.register import leave_others, stop_orphans
 
     assert view is not None
+    for server in leave_others(run):
+        whose = f"of another run, whose process {server.owner[0] if server.owner else ''} goes on"
+        say(messages(), f"the server on port {server.port} (process {server.pid}) is {whose}: it is left alone")
     for orphan in stop_orphans(run):
         say(messages(), f"a server that was left on port {orphan.server.port} is stopped (process {orphan.server.pid})")
     ready = prepared(probing, read, seed)
@@ -246,7 +264,7 @@ def opened(
         run,
         endpoints=probing.endpoints,
         most=probing.max_servers,
-        paid_gpu_s=paid_gpu_s,
+        paid=paid,
         tell=view.note,
     )
     with replicas, view:

@@ -7,10 +7,11 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleetsieve.cli.main import emit
+from fleetsieve.cli.main import emit, failure_of
 from fleetsieve.cli.options import VERDICT_CODES
 from fleetsieve.cli.probing import Probing, opened
 from fleetsieve.errors import InputError, UsageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fleetsieve.instance import Measurement
     from fleetsieve.journal import Journal
     from fleetsieve.probes import Probe
+    from fleetsieve.serving.register import GpuSeconds
     from fleetsieve.sieve import Sieve
 
 FAILED_CELLS = 4
@@ -96,12 +98,11 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
     view = _view(probing)
     try:
-        paid_gpu_s = sum(row.cost_gpu_s or 0.0 for row in read.measurements)
+        paid = partial(_paid, journal, read.measurements)
         with (
+            _hinting(_way_on(journal, probing)),
             terminated(probing.live),
-            opened(
-                probing, read, journal.folder, stated.seed, view, paid_gpu_s, way_on=_way_on(journal, probing)
-            ) as probe,
+            opened(probing, read, journal.folder, stated.seed, view, paid, way_on=_way_on(journal, probing)) as probe,
         ):
             sieve, grid_gpu_s, cells = _looped(
                 journal, read, probe, sieve_of(read, stated, probe, prior), probing, view
@@ -113,7 +114,30 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
             f"everything measured is in {journal.folder}; go on with: fleetsieve run {journal.folder} --resume",
         )
         raise
-    return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+    with _hinting(_way_on(journal, probing)):
+        return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+
+
+@contextmanager
+def _hinting(way_on: str) -> Iterator[None]:
+    """An error of the system, as of a full disk, ends a run with the command that goes on."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise failure_of(fault, f"everything measured is stored; go on with: {way_on}") from fault
+
+
+def _paid(journal: Journal, rows: Sequence[Measurement]) -> GpuSeconds:
+    """What `rows` cost, those that the run measured and those that were added by hand; its log tells which."""
+    from fleetsieve.running import BY_HAND
+    from fleetsieve.serving.register import GpuSeconds
+
+    cost_gpu_s = {True: 0.0, False: 0.0}
+    for row, line in zip(rows, journal.lines[1:], strict=False):
+        cost_gpu_s[line.get("reason") == BY_HAND] += row.cost_gpu_s or 0.0
+    return GpuSeconds(cost_gpu_s[False], cost_gpu_s[True])
 
 
 def _read(journal: Journal) -> Folder:
@@ -171,10 +195,11 @@ def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:
     """A serve.toml that was mended on the way takes the place of the one that the run folder has."""
     from fleetsieve.files import replace_file
     from fleetsieve.journal import SERVE
+    from fleetsieve.running import refuse_changed
 
     kept, config = journal.folder / SERVE, probing.config
     if config is not None and config.resolve() != kept.resolve() and config.is_file():
-        journal.refuse_edited(read.measurements)  # what is refused keeps its files
+        refuse_changed(journal, read.measurements)  # what is refused keeps its files
         replace_file(kept, config.read_text(encoding="utf-8"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleetsieve.doctor.check import Check
 from fleetsieve.errors import FleetSieveError
-from fleetsieve.serving.command import program_path
+from fleetsieve.serving.command import program_path, why_not_run
 from fleetsieve.serving.config import ServeConfig
 from fleetsieve.serving.gpus import FREE_SHARE, occupied, read_memory, refuse_same
 from fleetsieve.serving.locks import Locks
@@ -37,7 +37,7 @@ def _command(config: ServeConfig) -> Check:
         return Check(
             "server",
             False,
-            f"there is no command {config.command[0]!r}",
+            why_not_run(config.command[0]),
             "give it with its path: [serve] command = [...]",
         )
     if Path(path).name != "vllm":
@@ -61,7 +61,7 @@ def _generator(config: ServeConfig) -> Check:
     command = config.load.program
     path = shutil.which(command[0])
     if path is None:
-        return Check("load generator", False, f"there is no command {command[0]!r}", config.load.kind.install)
+        return Check("load generator", False, why_not_run(command[0]), config.load.kind.install)
     return (
         Check("load generator", True, path)
         if Path(path).name != config.load.kind.program[0]

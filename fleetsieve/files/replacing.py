@@ -19,7 +19,7 @@ def replace_bytes(path: Path, data: bytes) -> None:
     """Make `data` the content of `path`, as `replace_file`.
 
     Raises:
-        OSError: when it cannot be written; the file keeps its content.
+        OSError: when it cannot be written, with the path; the file keeps its content.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -28,5 +28,8 @@ def replace_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as fault:  # a full disk names no file
+        fault.filename = fault.filename or str(path)
+        raise
     finally:
         beside.unlink(missing_ok=True)

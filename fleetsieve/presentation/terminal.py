@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -27,6 +29,24 @@ class _Stream(Console):
     def on_broken_pipe(self) -> None:
         """Give on the BrokenPipeError that rich has just caught."""
         raise
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich; what a full disk refuses is an error that names the stream."""
+        with self._named():
+            super().print(*objects, **options)
+
+    def end_capture(self) -> str:
+        """As rich, and as `print`: rich writes here too."""
+        with self._named():
+            return super().end_capture()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            fault.filename = fault.filename or ("standard error" if self.stderr else "standard output")
+            raise
 
 
 def results() -> Console:

@@ -111,7 +111,8 @@ class Live:
     ) -> None:
         self._instance, self._replicas, self._sending, self._run, self._tell = instance, replicas, sending, run, tell
         self._cells, self._way_on = tuple(cells), way_on
-        self._starts = Starts(ever_ready=any(server.ready_s is not None for server in servers(run)))
+        ever_ready = any(server.ready_s is not None for server in servers(run))
+        self._starts = Starts(ever_ready=ever_ready, tell=replicas.tell)
         self._cancelled = threading.Event()
         self._silent_looks = 0
         self._loads: list[Load] = []
@@ -151,12 +152,10 @@ class Live:
             self._go_on()
             self._tell(Phase(key, "start", time.monotonic() - began_s, self._instance.measure.startup_s or None))
 
-        replica = self._replicas.take(key.tp, starting)
+        replica = self._starts.started(key.tp, lambda: self._replicas.take(key.tp, starting), self._way_on)
         if isinstance(replica, Failure):
-            self._starts.refuse(key.tp, replica, self._way_on)
             row = _failed(row, replica)
         else:
-            self._starts.ready()
             try:
                 row = self._held(cell, replica, row)
             finally:

@@ -15,7 +15,7 @@ from fleetsieve.serving.external import ExternalServer
 from fleetsieve.serving.failures import Failure
 from fleetsieve.serving.gpus import FREE_SHARE, GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
 from fleetsieve.serving.locks import Locks
-from fleetsieve.serving.register import Register, held_gpu_s, stop_orphans
+from fleetsieve.serving.register import GpuSeconds, Register, held_gpu_s, stop_orphans
 from fleetsieve.serving.replica import Replica
 from fleetsieve.serving.server import Server
 
@@ -30,9 +30,10 @@ TOLD_GPU_S = 1.0
 class Replicas:
     """At most `most` servers at once, of `config` or those at `endpoints` (by TP), which are measured and left as they are.
 
-    `run` is the run's folder: it gets the record of the servers and, in logs/, what they write. `paid_gpu_s` is what the rows that
-    the run has already were charged with (None: they are not of this record's servers alone): what servers held beyond that,
-    of a process that was killed or interrupted, is charged with the next row. `tell` is called with what a person should know.
+    `run` is the run's folder: it gets the record of the servers and, in logs/, what they write. `paid` gives what the rows that
+    the run has already were charged with (None: it is measured by hand); it is asked at the first charge. What servers held
+    beyond that, of a process that was killed or interrupted, is charged with the next row. `tell` is called with what a person
+    should know.
     Used as a context: whatever happens inside, no server is left.
 
     Raises:
@@ -46,17 +47,17 @@ class Replicas:
         *,
         endpoints: Mapping[int, str] | None = None,
         most: int = 1,
-        paid_gpu_s: float | None = None,
+        paid: Callable[[], GpuSeconds] | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._config, self._run, self._most, self._tell = config, run, most, tell
+        self._config, self._run, self._most, self.tell = config, run, most, tell
         self._endpoints = {tp: Endpoint(url, config.served_name) for tp, url in (endpoints or {}).items()}
-        self._register = Register(run)
+        self._register = Register(run, by_hand=paid is None)
         self._up: list[Replica] = []
         self._busy: set[int] = set()
         self._charged: dict[int, float] = {}
         self._uncharged_gpu_s = 0.0
-        self._owed_gpu_s = 0.0 if paid_gpu_s is None else max(0.0, held_gpu_s(run) - paid_gpu_s)
+        self._held_before, self._paid = held_gpu_s(run), paid
         self._memory: dict[str, GpuMemory] = {}
         self._changing = threading.RLock()
         self._locks = Locks(run)
@@ -75,7 +76,7 @@ class Replicas:
     def __exit__(self, *_: object) -> None:
         left_gpu_s = self.close()
         if left_gpu_s >= TOLD_GPU_S:
-            self._tell(f"{left_gpu_s:,.0f} GPU-seconds more, until the last server was gone, stand in no row")
+            self.tell(f"{left_gpu_s:,.0f} GPU-seconds more, until the last server was gone, stand in no row")
 
     @property
     def most(self) -> int:
@@ -141,21 +142,27 @@ class Replicas:
                 if isinstance(replica, Server):
                     self._locks.release_port(replica.port)
             if stopped.left:
-                self._tell(f"processes of a server would not go: {', '.join(map(str, stopped.left))}")
+                self.tell(f"processes of a server would not go: {', '.join(map(str, stopped.left))}")
             if isinstance(replica, Server) and not at_once:
                 for sentence in wait_freed({g: self._memory[g] for g in replica.gpus if g in self._memory}, FREED_S):
-                    self._tell(sentence)
+                    self.tell(sentence)
 
     def charge(self, replica: Replica | None) -> float:
         """GPU-seconds of `replica` since they were charged last, those of servers that ended since, and what was owed before."""
         with self._changing:
-            if self._owed_gpu_s >= TOLD_GPU_S:
+            owed_gpu_s = self._owed_gpu_s()
+            if owed_gpu_s >= TOLD_GPU_S:
                 told = "that servers held before the run went on, in no row until now, are in the cost of this one"
-                self._tell(f"{self._owed_gpu_s:,.0f} GPU-seconds {told}")
-            return self._spent_gpu_s(replica)
+                self.tell(f"{owed_gpu_s:,.0f} GPU-seconds {told}")
+            return owed_gpu_s + self._spent_gpu_s(replica)
+
+    def _owed_gpu_s(self) -> float:
+        """What servers held before, in no row yet; 0 from the second time on."""
+        paid, self._paid = self._paid, None
+        return 0.0 if paid is None else self._held_before.beyond(paid())
 
     def _spent_gpu_s(self, replica: Replica | None) -> float:
-        spent, self._uncharged_gpu_s, self._owed_gpu_s = self._uncharged_gpu_s + self._owed_gpu_s, 0.0, 0.0
+        spent, self._uncharged_gpu_s = self._uncharged_gpu_s, 0.0
         if replica is not None and id(replica) in self._charged:
             now = replica.gpu_s
             spent += now - self._charged[id(replica)]
@@ -175,7 +182,7 @@ class Replicas:
             with suppress(FleetSieveError):  # a full disk
                 stop_orphans(self._run, 0.0)  # one that an interrupt kept from the list above
             self._locks.close()
-        return self._spent_gpu_s(None)
+        return self._owed_gpu_s() + self._spent_gpu_s(None)
 
     def _started(self, tp: int) -> Replica:
         if self._endpoints:
@@ -185,7 +192,7 @@ class Replicas:
         if self._memory:
             now = read_memory(gpus) or {}
             for sentence in occupied(now, FREE_SHARE):
-                self._tell(sentence)
+                self.tell(sentence)
             self._memory.update(now)
         port = self._locks.free_port(self._config.host, self._config.ports)
         logs = self._run / LOGS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from fleetsieve.errors import UsageError
 from fleetsieve.serving.config import ServeConfig, TpOverrides
@@ -37,6 +38,15 @@ def environment_of(config: ServeConfig, tp: int, gpus: Sequence[str]) -> dict[st
 def program_path(config: ServeConfig) -> str | None:
     """Where the program is that starts a server; None where there is none."""
     return shutil.which(config.command[0], path=environment_of(config, 1, ()).get("PATH"))
+
+
+def why_not_run(program: str, purpose: str = "") -> str:
+    """Why `program`, which is for `purpose`, is not found: it is not there, is a folder, or may not be executed."""
+    path, named = Path(program), f"command {program!r}" + (f", which {purpose}" if purpose else "")
+    if "/" not in program or not path.exists():
+        return f"there is no {named}"
+    why = "is a folder, and not executable" if path.is_dir() else "is not executable"
+    return f"the {named}{',' if purpose else ''} {why}"
 
 
 def valid_tps(config: ServeConfig, most: int | None = None) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
 [serve]
 model = "meta-llama/Llama-3.1-8B-Instruct"   # or a folder, seen from this file
 served_name = "llama"                        # default: the model
-command = ["vllm", "serve"]                  # or any other that ends in an OpenAI-compatible server
+command = ["vllm", "serve"]                  # or any other that ends in an OpenAI-compatible server; a path is seen from this file
 arguments = ["--max-model-len", "8192"]
 environment = { HF_HUB_OFFLINE = "1" }
 gpus = [0, 1, 2, 3]                          # indices as nvidia-smi counts, or UUIDs; none: the engine chooses
@@ -38,7 +38,7 @@ from fleetsieve.files.schema import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, Range
 from fleetsieve.files.toml_lines import Place
 from fleetsieve.files.toml_reading import TomlTables, read_toml, shown
 from fleetsieve.files.toml_schema import SECTIONS, Key, Type
-from fleetsieve.serving.load_config import LOAD, LoadConfig, local_or_name, read_load, words
+from fleetsieve.serving.load_config import LOAD, LoadConfig, local_or_name, read_load, seen_from, words
 
 PREFIX_CACHE, NO_RESET = "prefix-cache", "none"
 FIRST_PORT, PORT_COUNT = 8100, 100
@@ -147,7 +147,7 @@ def _read(tables: TomlTables, folder: Path) -> ServeConfig:
         message = f"{values['host']!r} is open to others; a server under measurement listens on 127.0.0.1 alone"
         tables.tell(("serve", "host"), "not loopback", message)
     if "command" in section:
-        values["command"] = words(tables, ("serve", "command"), section["command"])
+        values["command"] = seen_from(folder, words(tables, ("serve", "command"), section["command"]))
         if not section["command"] or not str(section["command"]).strip():
             tables.tell(("serve", "command"), "empty field", 'command is empty; write command = ["vllm", "serve"]')
     common = _overrides(tables, ("serve",), section)

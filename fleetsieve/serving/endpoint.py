@@ -18,6 +18,7 @@ CALL_S = 5.0
 RESET_S = 30.0
 _MOST_BYTES = 16 << 20
 _POLL_S = 0.1
+_VERSION = "/v1/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,21 @@ class Endpoint:
             right = False
         if not right or parts.query or parts.fragment:
             raise UsageError(f"{self.url!r} is no address of a server", "write it as http://127.0.0.1:8000")
+        before, version, _ = f"{parts.path}/".partition(_VERSION)
+        if version:
+            raise UsageError(
+                f"{self.url!r} is the address of the server's API, and its /health and /metrics are not under {_VERSION[:-1]}",
+                f"write it without {_VERSION[:-1]}: {parts._replace(path=before).geturl()}",
+            )
+
+    def unfit(self) -> str | None:
+        """Why nothing can be measured here now, whatever the model; None when it says that it is well and what it serves."""
+        status = self.health()
+        if status is None:
+            return f"nothing answers at {self.url}"
+        if status != 200:
+            return f"{self.url} answers GET /health with {status}, not with 200"
+        return None if self.served() is not None else f"{self.url} has no usable answer to GET /v1/models"
 
     def health(self, within_s: float = CALL_S) -> int | None:
         """The status that GET /health answers: 200 when the server is well; None when there is no answer in time."""

@@ -19,8 +19,6 @@ from fleetsieve.processes.log import KEPT_LINES
 _BEFORE = re.compile(r"^(\([^)]*pid=\d+\)\s*)?((ERROR|CRITICAL) [\d-]+ [\d:]+ \[[^]]*\]\s*)?")
 _AFTER = re.compile(r" \[type=\w+, input_value=.*")
 _HARMLESS = re.compile(r"\b(DEBUG|INFO|WARNING) \d\d-\d\d ")
-_ERROR = re.compile(r"[\w.]*(Error|Exception|Failure)\b")
-_VARIES = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)*", re.IGNORECASE)
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
 """Signals that somebody else sends: the server itself said nothing."""
 
@@ -177,19 +175,6 @@ def death(exit_code: int | None, log: Sequence[str], health: int | None = None) 
         return Failure(Status.OOM, _MEMORY.reason.format(line=found), True, kept)
     what = f"it answers /health with {health or 'nothing'}" if exit_code is None else _ended(exit_code, "while serving")
     return Failure(Status.CRASHED, what, True, kept)
-
-
-def words(failure: Failure) -> str:
-    """The error that a server ended with, without what differs from start to start: numbers, addresses, case, its logger's prefix.
-
-    The last line that names an error counts, and of those with a cause the cause; where no line does, the last line; where there is
-    none, how it ended.
-    """
-    lines = [_BEFORE.sub("", line).strip() for line in failure.last_lines if not _HARMLESS.search(line)]
-    errors = [line for line in lines if _ERROR.match(line)]
-    causes = [line for line in errors if not _ENGINE.pattern.search(line)]
-    last = next((found[-1] for found in (causes, errors, [line for line in lines if line]) if found), failure.reason)
-    return " ".join(_VARIES.sub("#", _AFTER.sub("", last)).lower().split())
 
 
 def _last(pattern: re.Pattern[str], log: Sequence[str]) -> str | None:

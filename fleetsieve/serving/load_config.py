@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ def read_load(tables: TomlTables, folder: Path, model: str) -> LoadConfig:
     tables.refuse_unknown(("load",), section, [*LOAD, "command", "token_ids", "class"])
     named = Key(Type.TEXT, choices=tuple(GENERATORS))
     values = tables.values(("load",), section, LOAD | {"generator": named})
-    command = words(tables, ("load", "command"), section.get("command", []))
+    command = seen_from(folder, words(tables, ("load", "command"), section.get("command", [])))
     tokenizer = values.pop("tokenizer", "")
     seed = values.get("seed", 0)
     classes = section.get("class", {})
@@ -149,6 +150,14 @@ def words(tables: TomlTables, place: Place, value: Any) -> tuple[str, ...]:
     name = place[-1]
     tables.tell(place, "wrong type", f"{shown(value)} is no command; {name} must be a text or a list of texts")
     return ()
+
+
+def seen_from(folder: Path, command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command whose program is a path that is there, seen from `folder`: with its absolute path; any other as it stands."""
+    if not command or "/" not in command[0]:
+        return command
+    path = os.path.abspath(folder / command[0])  # a link stays one: the python of an environment is
+    return (path, *command[1:]) if os.path.exists(path) else command
 
 
 def local_or_name(text: str, folder: Path) -> str:

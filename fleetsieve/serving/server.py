@@ -17,7 +17,7 @@ from fleetsieve.instance import Status
 from fleetsieve.processes.child import Child
 from fleetsieve.processes.log import last_lines
 from fleetsieve.processes.session import identity_of
-from fleetsieve.serving.command import command_of, environment_of, refuse_impossible, valid_tps
+from fleetsieve.serving.command import command_of, environment_of, refuse_impossible, valid_tps, why_not_run
 from fleetsieve.serving.config import PREFIX_CACHE, ServeConfig
 from fleetsieve.serving.endpoint import CALL_S, RESET_S, Endpoint
 from fleetsieve.serving.failures import About, Failure, death, start_failure
@@ -65,9 +65,7 @@ class Server:
         command = command_of(config, tp, port)
         environment = environment_of(config, tp, gpus)
         if shutil.which(command[0], path=environment.get("PATH")) is None:
-            raise EngineMissing(
-                f"the command {command[0]!r} is not there", "give it with its path: [serve] command = [...]"
-            )
+            raise EngineMissing(why_not_run(command[0]), "give it with its path: [serve] command = [...]")
         server = cls(config, tp, gpus, port, log)
         server._launch(command, environment, register)
         return server

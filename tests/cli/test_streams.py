@@ -83,7 +83,18 @@ def test_a_full_disk_under_standard_output(process, options):
     with open("/dev/full", "w") as full:
         said = process("solve", "paper-h100-31b", *options, stdout=full)
     assert said.code == 1
+    assert "standard output" in said.err
     assert "No space left on device" in said.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_run_whose_output_has_no_room_says_how_it_goes_on(process):
+    with open("/dev/full", "w") as full:
+        said = process("run", "sim-chat-code-16gpu", "--replay", "--out", "made", stdout=full)
+    assert said.code == 1
+    assert "error: standard output: No space left on device" in said.err
+    assert "go on with: fleetsieve run made --resume" in said.err
+    assert process("certify", "made").code == 0
 
 
 def test_closed_streams(process, folder):

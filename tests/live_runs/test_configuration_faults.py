@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from live_runs.instances import HOSTILE, PYTHON, events, rows, steps
+from live_runs.instances import FAST_ENGINE, HOSTILE, PYTHON, events, rows, steps
 
 NO_MODEL = (
     "OSError: m is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'"
@@ -104,27 +104,54 @@ def test_it_ends_a_run_that_has_measured_other_cells_too(cli, live, tmp_path) ->
     assert {row["tp"] for row in rows(run)} == {"1", "2"}
 
 
-def test_words_that_nobody_knows_end_it_at_the_second_tp(cli, live, tmp_path) -> None:
-    made = live(per_tp={tp: exits(1, STRANGE.format(tp)) for tp in (1, 2)})
-    run = tmp_path / "run"
-    said = cli(*made.arguments(run, "--json"))
-    message = said.document["error"]["message"]
-    assert (said.code, "no server has started, and that of TP" in message) == (2, True), said.err
-    assert "KeyError: 'layers." in message
-    assert [row["status"] for row in rows(run)] == ["crashed"], "the first may have been a flake"
-    assert not (run / "certificate.json").exists()
-    made.config.write_text(
-        made.config.read_text().split("[serve.tp.1]")[0] + "[load]" + made.config.read_text().split("[load]")[1]
-    )
+def strange(run):
+    """A command that ends with words that nobody knows, other ones at every start."""
+    script = run.with_suffix(".sh")
+    script.write_text('#!/bin/sh\necho "KeyError: /tmp/tmp$$/layers" >&2\nexit 1\n')
+    os.chmod(script, 0o755)
+    return json.dumps([str(script)])
+
+
+@pytest.mark.parametrize(("most", "looks"), [(1, 1), (2, 3)])
+def test_words_that_nobody_knows_end_it_the_second_time_and_leave_no_row(cli, live, tmp_path, most, looks) -> None:
+    made, run, command = live(measure=f"max_looks = {looks}"), tmp_path / "run", json.dumps([*PYTHON, str(HOSTILE)])
+    mend(made.config, command, strange(run))
+    for _ in range(2):  # the second time as a mended file that is none
+        more = ["--resume"] if run.exists() else []
+        said = cli(*made.arguments(run, "--json", "--max-servers", most, *more))
+        refused(said, run, "no server has started, and two starts failed:")
+        message = said.document["error"]["message"]
+        assert message.count("    KeyError: /tmp/tmp") == message.count("it ended with exit code 1") == 2
+        assert "one more start is tried" in said.err
+    tried = len([event for event in events(run) if event["event"] == "started"])
+    assert 4 <= tried <= 4 * most, "side by side the next start may have begun"
+    mend(made.config, strange(run), command)
     said = cli("run", run, "--resume", "--json")
     assert said.document["verdict"] == "certified-feasible", said.err
-    assert [row["status"] for row in rows(run)][-1] == "ok"
+    assert {row["status"] for row in rows(run)} == {"ok"}
 
 
-def test_the_same_tp_twice_ends_it_too(cli, live, tmp_path) -> None:
-    made, run = live(faults=exits(1, STRANGE.format(1)), cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
+def test_a_flake_of_the_first_start_is_no_row(cli, live, tmp_path) -> None:
+    made, run, command = live(), tmp_path / "run", json.dumps([*PYTHON, str(HOSTILE)])
+    script, mark = tmp_path / "flaky.sh", tmp_path / "mark"
+    words = f'[ -e {mark} ] || {{ touch {mark}; echo strange >&2; exit 1; }}\nexec {" ".join(PYTHON)} {HOSTILE} "$@"'
+    script.write_text(f"#!/bin/sh\n{words}\n")
+    os.chmod(script, 0o755)
+    mend(made.config, command, json.dumps([str(script)]))
     said = cli(*made.arguments(run))
-    assert (said.code, len(rows(run))) == (2, 1), said.err
+    assert (said.code, "one more start is tried" in said.err) == (0, True), said.err
+    assert [row["status"] for row in rows(run)] == ["ok"]
+    first, second = [event["held_s"] * event_of["tp"] for event_of in events(run) if event_of["event"] == "started"
+                     for event in events(run) if event["event"] == "stopped" and event["pid"] == event_of["pid"]]  # fmt: skip
+    assert first < float(rows(run)[0]["cost_gpu_s"]) <= first + second, "what the flake cost is in the row"
+
+
+def test_once_a_server_was_ready_unknown_words_are_rows(cli, live, tmp_path) -> None:
+    cells, run = ("chat,1,r10,rate,10,1", "chat,2,r40,rate,40,2"), tmp_path / "run"
+    made = live(per_tp={2: exits(1, STRANGE.format(2))}, cells=cells)
+    said = cli(*made.arguments(run, "--policy", "grid"))
+    assert said.code == 4, said.err
+    assert [(row["tp"], row["status"]) for row in rows(run)] == [("1", "ok"), ("2", "crashed"), ("2", "crashed")]
 
 
 def test_side_by_side(cli, live, tmp_path) -> None:
@@ -145,6 +172,48 @@ def test_measuring_by_hand_is_refused_alike(cli, live) -> None:
     mend(made.config, '"--no-such-flag"', "")
     said = cli("measure", made.path, "--config", made.config, "--grid", "--json")
     assert (said.code, [row["tp"] for row in said.document["measured"]]) == (0, [2]), said.err
+
+
+@pytest.mark.parametrize("section", ["serve", "load"])
+def test_a_command_that_is_a_folder_or_not_executable_is_called_that(cli, live, tmp_path, section) -> None:
+    made, run = live(), tmp_path / "run"
+    (made.path / "plain.sh").write_text("#!/bin/sh\n")
+    purpose = "starts a server" if section == "serve" else "sends the load"
+    program = HOSTILE if section == "serve" else FAST_ENGINE
+    mend(made.config, json.dumps([*PYTHON, str(program)]), '["./plain.sh"]')
+    for name, why in (("plain.sh", "is not executable"), ("folder", "is a folder, and not executable")):
+        (made.path / "folder").mkdir(exist_ok=True)
+        made.config.write_text(made.config.read_text().replace("./plain.sh", f"./{name}"))
+        said = cli(*made.arguments(run, "--json"))
+        told = f"the command '{made.path}/{name}', which {purpose}, {why}"
+        assert (said.code, said.document["error"]["message"]) == (3, told), said.err
+    assert not run.exists()
+
+
+def test_commands_and_a_trace_are_seen_from_the_file_wherever_the_run_goes_on(cli, live, tmp_path, monkeypatch) -> None:
+    made, run = live(cells=("chat,1,r40,rate,40,1",), load='[load.class.chat]\ntrace = "chat.csv"'), tmp_path / "run"
+    (made.path / "chat.csv").write_text(
+        "arrival_s,input_tokens,output_tokens\n" + "".join(f"{n / 10:.1f},20,4\n" for n in range(300))
+    )
+    for name, program in (("serve.sh", HOSTILE), ("load.sh", FAST_ENGINE)):
+        script = made.path / name
+        script.write_text(f'#!/bin/sh\nexec {" ".join(PYTHON)} {program} "$@"\n')
+        os.chmod(script, 0o755)
+        mend(made.config, json.dumps([*PYTHON, str(program)]), json.dumps([f"./{name}"]))
+    mend(made.config, "arguments = []", 'arguments = ["--no-such-flag"]')
+    refused(cli(*made.arguments(run, "--json")), run, "--no-such-flag")
+    mend(run / "serve.toml", '"--no-such-flag"', "")  # the run's own copy: its paths are seen from where it came from
+    gone, elsewhere = made.path.with_name("gone"), tmp_path / "elsewhere"
+    made.path.rename(gone)
+    said = cli("run", run, "--resume", "--json")
+    assert (said.code, "there is no file" in said.err) == (2, True), said.err
+    assert "--config FILE" in said.document["error"]["hint"]
+    assert f"{made.path}, which is gone" in said.document["error"]["hint"]
+    gone.rename(made.path)
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert cli("run", run, "--resume").code == 0
+    assert [row["status"] for row in rows(run)] == ["ok"]
 
 
 def test_a_command_that_cannot_be_run_is_missing(cli, live, tmp_path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -94,3 +95,58 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         assert "that servers held before the run went on, in no row until now" in said.err
         assert not with_words(made.words)
         assert well(other)
+
+
+def test_a_copy_that_goes_on_leaves_the_server_of_the_run_that_it_was_copied_from(cli, live, tmp_path) -> None:
+    made, run, copy = live(window_s=2.5, cells=("chat,1,r40,rate,40,1",)), tmp_path / "run", tmp_path / "copy"
+    process = started(made.arguments(run), tmp_path)
+    while not any(path.stat().st_size for path in run.glob("load/*/profile_export.jsonl")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    shutil.copytree(run, copy)
+    said = cli("run", copy, "--resume")
+    _, err = process.communicate(timeout=60)
+    assert (said.code, process.returncode) == (0, 0), said.err + err.decode()
+    (server,) = [event for event in events(run) if event["event"] == "started"]
+    assert f"the server on port {server['port']} (process {server['pid']}) is of another run" in said.err
+    assert [row["status"] for row in rows(run)] == [row["status"] for row in rows(copy)] == ["ok"]
+    for folder in (run, copy):
+        pids = [event["pid"] for event in events(folder) if event["event"] == "stopped"]
+        held_s = sum(event["held_s"] for event in events(folder) if event["event"] == "stopped")
+        assert len(pids) == 1
+        assert 2.5 < float(rows(folder)[0]["cost_gpu_s"]) <= held_s
+    assert not with_words(made.words)
+
+
+def test_what_a_row_by_hand_cost_hides_nothing_that_servers_held(cli, live, tmp_path) -> None:
+    """A killed run gets a row that somebody wrote, first in the wrong place, and one of `fleetsieve measure`."""
+    made = live(
+        classes=("chat,20,4,60,1,,,,,0.5",), cells=("chat,1,r20,rate,20,1", "chat,2,r60,rate,60,2"), window_s=1.0
+    )
+    run = tmp_path / "run"
+    process = started(made.arguments(run, "--policy", "grid"), tmp_path)
+    sent = run / "load" / "chat-tp2-r60-seed0" / "profile_export.jsonl"
+    while not (sent.is_file() and sent.stat().st_size > 2_000):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    header, first = (run / "measurements.csv").read_text().splitlines()
+    stated = {"class": "chat", "tp": "1", "load": "r20", "seed": "7", "status": "ok", "throughput_rps": "20"}
+    stated |= {"success_rate": "1", "requests": "40", "cost_gpu_s": "500"}
+    by_hand = ",".join(stated.get(name, "") for name in header.split(","))
+    (run / "measurements.csv").write_text(f"{header}\n{by_hand}\n{first}\n")
+    for config in ([], ["--config", made.config], ["--config", run / "serve.toml"]):
+        said = cli("run", run, "--resume", *config)
+        assert (said.code, "was added between rows of the run" in said.err) == (2, True), said.err
+        assert "move it to the end of the file" in said.err
+    (run / "measurements.csv").write_text(f"{header}\n{first}\n{by_hand}\n")
+    assert cli("measure", run, "--config", made.config, "--cell", "chat,1,r20").code == 0
+    said = cli("run", run, "--resume")
+    assert said.code == 0, said.err
+    found = rows(run)
+    assert [(row["tp"], row["seed"], row["cost_gpu_s"] == "500") for row in found] == [
+        ("1", "0", False), ("1", "7", True), ("1", "2", False), ("2", "1", False)]  # fmt: skip
+    assert "that servers held before the run went on, in no row until now" in said.err
+    spent_gpu_s = sum(float(row["cost_gpu_s"]) for row in found) - 500.0
+    assert 0.0 <= held(run) - spent_gpu_s < 2 * 2.0, "all but the stops after the last rows is paid, and once"

@@ -96,6 +96,34 @@ def test_a_server_of_somebody_else_that_serves_another_model(cli, live, tmp_path
     assert rows(tmp_path / "run") == []
 
 
+def test_an_address_with_v1_is_refused_at_once(cli, live, tmp_path, foreign) -> None:
+    url, _ = foreign
+    made, run = live(serve='served_name = "theirs"'), tmp_path / "run"
+    said = cli(*made.arguments(run, "--endpoint", f"1={url}/v1"))
+    assert (said.code, f"write it without /v1: {url}" in said.err) == (2, True), said.err
+    assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("--never-ready", "answers GET /health with 503, not with 200"), ("/gone", "answers GET /health with 404")],
+)
+def test_a_server_of_somebody_else_that_cannot_be_measured_is_told_before_anything_is(
+    cli, live, tmp_path, fault, told
+) -> None:
+    made, run, port = live(serve='served_name = "theirs"'), tmp_path / "run", ports()[0]
+    faults, path = ([fault], "") if fault.startswith("--") else ([], fault)
+    words = [*PYTHON, str(HOSTILE), "theirs", "--port", str(port), *faults]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        said = cli(*made.arguments(run, "--endpoint", f"1=http://127.0.0.1:{port}{path}"))
+        server.kill()
+    assert (said.code, told in said.err) == (2, True), said.err
+    assert "or correct --endpoint" in said.err
+    assert not run.exists()
+
+
 def test_a_dry_run_starts_nothing(cli, live, tmp_path) -> None:
     made = live(gpus=4, serve="gpus = [4, 5]", per_tp={2: ["--max-num-seqs", "8"]}, cells=(
         "chat,1,r40,rate,40,1", "chat,2,r40,rate,40,2", "chat,4,r40,rate,40,4"))  # fmt: skip

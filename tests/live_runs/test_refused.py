@@ -134,3 +134,25 @@ def test_a_step_of_the_clock_of_the_run_changes_nothing(cli, live, tmp_path, mon
     (row,) = rows(tmp_path / "run")
     assert 70 <= int(row["requests"]) <= 84, "on a busy machine some are sent after their window"
     assert 0.0 < float(row["cost_gpu_s"]) < 60.0
+
+
+def test_records_that_have_no_room_are_named(cli, live, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two rows: the file and the way on are told, no server is left, and the run goes on later."""
+    made, run = live(cells=("chat,1,r40,rate,40,1",)), tmp_path / "run"
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        if run / "records" in Path(f"/proc/self/fd/{descriptor}").resolve().parents:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        said = cli(*made.arguments(run, "--json"))
+    error = said.document["error"]
+    path = run / "records" / "chat-tp1-r40-seed0.csv.gz"
+    assert (said.code, error["message"]) == (1, f"{path}: No space left on device"), said.err
+    assert f"go on with: fleetsieve run {run} --resume --config {made.config}" in error["hint"]
+    assert not with_words(made.words)
+    assert cli("run", run, "--resume").code == 0
+    assert [row["status"] for row in rows(run)] == ["ok"]

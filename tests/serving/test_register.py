@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from fleetsieve.processes.session import Session, age_s, identity_of
 from fleetsieve.serving.locks import Locks, lock_folder
 from fleetsieve.serving.register import (
     NAME,
+    GpuSeconds,
     Register,
     held_gpu_s,
+    leave_others,
     living,
     measured_starts_s,
     servers,
@@ -161,13 +164,13 @@ def test_what_servers_held_is_counted_until_they_are_gone(tmp_path, start) -> No
     assert measured_starts_s(tmp_path) == pytest.approx({1: first.ready_s, 2: second.ready_s}, abs=0.001)
     first.stop()
     time.sleep(0.3)
-    held = held_gpu_s(tmp_path)
+    held = held_gpu_s(tmp_path).total
     assert held == pytest.approx(first.gpu_s + second.gpu_s, abs=0.1)
     assert 2 * 0.3 < held - first.gpu_s <= 2 * (time.monotonic() - began_s + 0.02)
     stop_orphans(tmp_path, 0.0)
-    told = held_gpu_s(tmp_path)
+    told = held_gpu_s(tmp_path).total
     time.sleep(0.1)
-    assert held_gpu_s(tmp_path) == told
+    assert held_gpu_s(tmp_path).total == told
     assert held <= told <= held + 2 * 1.0
 
 
@@ -183,21 +186,29 @@ def test_a_server_that_died_unseen_held_its_gpus_until_its_last_sign_of_life(tmp
     time.sleep(0.5)
     wrote_s = (tmp_path / "log").stat().st_mtime - (left.started_unix_s or 0.0)
     assert stop_orphans(tmp_path) == ()
-    assert held_gpu_s(tmp_path) == pytest.approx(max(ready_s, wrote_s), abs=0.01)
+    assert held_gpu_s(tmp_path).total == pytest.approx(max(ready_s, wrote_s), abs=0.01)
     # Nothing but its record is left after a new start of the machine, and no clock is older than the process.
     lines = [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()][:-1]
     lines[0]["identity"] = "another-boot:7"
     (tmp_path / "log").unlink()
     (tmp_path / NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert held_gpu_s(tmp_path) == pytest.approx(ready_s, abs=0.001)
+    assert held_gpu_s(tmp_path).total == pytest.approx(ready_s, abs=0.001)
 
 
 def test_a_record_of_an_older_version_tells_no_cost(tmp_path) -> None:
     event = {"event": "started", "pid": 5, "identity": "x:1", "command": ["vllm"], "port": 1, "gpus": ["0"], "log": ""}
     (tmp_path / NAME).write_text(f'{json.dumps(event)}\n{{"event": "stopped", "pid": 5}}\n')
     assert [(server.stopped, server.tp, server.width) for server in servers(tmp_path)] == [(True, 0, 1)]
-    assert held_gpu_s(tmp_path) == 0.0
+    assert held_gpu_s(tmp_path).total == 0.0
     assert measured_starts_s(tmp_path) == {}
+
+
+def test_what_rows_by_hand_cost_pays_for_nothing_that_the_run_held() -> None:
+    held = GpuSeconds(30.0, 10.0)
+    assert held.beyond(GpuSeconds(20.0, 500.0)) == 10.0
+    assert held.beyond(GpuSeconds(30.0, 7.0)) == 3.0, "measured by hand, and cut short"
+    assert held.beyond(GpuSeconds(31.0, 10.0)) == 0.0
+    assert GpuSeconds(40.0, None).beyond(GpuSeconds(20.0, 15.0)) == 5.0, "an older record tells nothing apart"
 
 
 def test_a_record_that_cannot_be_written_is_told(tmp_path) -> None:
@@ -233,6 +244,31 @@ def test_a_port_is_one_runs_at_a_time_and_free(tmp_path, start) -> None:
             first.free_port("127.0.0.1", ports)
         second.release_port(ports[2])
         assert first.free_port("127.0.0.1", ports) == ports[2]
+
+
+def test_a_copied_record_stops_nothing_of_an_owner_that_lives(tmp_path) -> None:
+    run, copy, older = (tmp_path / name for name in ("run", "copy", "older"))
+    run.mkdir()
+    process = run_in_small(run)
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != "ready":
+        assert process.poll() is None
+    shutil.copytree(run, copy)
+    (left,) = living(copy)
+    assert stop_orphans(copy) == ()
+    assert [server.pid for server in leave_others(copy)] == [left.pid]
+    assert leave_others(copy) == unfinished(copy) == ()
+    assert held_gpu_s(copy).total == 0.0 < held_gpu_s(run).total
+    assert identity_of(left.pid) == left.known[left.pid]
+    kill(process)
+    assert leave_others(run) == stop_orphans(copy) == ()
+    shutil.copytree(run, older)
+    lines = [json.loads(line) for line in (run / NAME).read_text().splitlines()]
+    del lines[0]["owner"]
+    (older / NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [server.owner for server in living(older)] == [None]
+    assert [orphan.server.pid for orphan in stop_orphans(older)] == [left.pid], "an older record names no owner"
+    assert not identity_of(left.pid)
 
 
 def test_a_killed_holder_holds_nothing_but_its_living_servers_do(tmp_path) -> None:

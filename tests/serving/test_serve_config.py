@@ -216,3 +216,24 @@ def test_attention_heads_come_from_the_model_folder(tmp_path: Path, content: str
     path = tmp_path / "serve.toml"
     path.write_text('[serve]\nmodel = "."\n')
     assert read_serve_config(path).attention_heads == heads
+
+
+def test_the_path_of_a_command_is_seen_from_the_file_where_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("serve", "vllm"):
+        (tmp_path / "bin" / name).touch()
+    (tmp_path / "bin" / "link").symlink_to("serve")
+    path = tmp_path / "serve.toml"
+    for stated, program in (
+        ("bin/serve", f"{tmp_path}/bin/serve"),
+        ("./bin/link", f"{tmp_path}/bin/link"),
+        ("vllm", "vllm"),
+        ("bin/other", "bin/other"),
+        ("/bin/sh", "/bin/sh"),
+    ):
+        path.write_text(f'[serve]\nmodel = "m"\ncommand = ["{stated}", "-x"]\n[load]\ncommand = "{stated}"\n')
+        config = read_serve_config(path)
+        assert (config.command, config.load.command) == ((program, "-x"), (program,))
+    (tmp_path / "vllm").touch()
+    path.write_text('[serve]\nmodel = "m"\ncommand = "vllm serve"\n')
+    assert read_serve_config(path).command == ("vllm", "serve"), "a name without a slash is looked for on the PATH"

@@ -229,3 +229,14 @@ def test_a_server_of_others_is_measured_and_left_as_it_is(start) -> None:
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="is no address of a server"):
         Endpoint(url, "tiny")
+
+
+@pytest.mark.parametrize(
+    ("url", "right"),
+    [("http://x:1/v1", "http://x:1"), ("http://x:1/v1/", "http://x:1"), ("http://x/gate/v1/models", "http://x/gate")],
+)
+def test_the_address_of_the_api_is_refused_with_the_right_one(url: str, right: str) -> None:
+    with pytest.raises(UsageError, match="not under /v1") as caught:
+        Endpoint(url, "tiny")
+    assert caught.value.hint == f"write it without /v1: {right}"
+    assert Endpoint("http://x/v1x", "tiny").url == "http://x/v1x"

@@ -13,7 +13,7 @@ from hostile import hostile, some_port
 from fleetsieve.errors import EngineMissing, FleetSieveError, UsageError
 from fleetsieve.instance import Status
 from fleetsieve.processes.log import last_lines
-from fleetsieve.serving.failures import About, Failure, death, start_failure, words
+from fleetsieve.serving.failures import About, Failure, death, start_failure
 from fleetsieve.serving.register import NAME, Register, unfinished
 from fleetsieve.serving.server import Server
 from fleetsieve.serving.starts import Starts
@@ -83,34 +83,42 @@ def unknown(*log: str, code: int = 1) -> Failure:
     return start_failure(code, log)
 
 
-def test_the_words_of_an_error_are_the_same_at_every_tp() -> None:
-    one = unknown(
-        "(EngineCore pid=9) ERROR 11-30 08:12:57 [core.py:1510] KeyError: 'layers.17.w' at 0x7f1a on rank 0 of 2",
-        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
-        "bye",
-    )
-    other = unknown(
-        "(EngineCore pid=77) ERROR 11-30 09:00:01 [core.py:1510] KeyError: 'layers.3.w' at 0x99 on rank 1 of 4",
-        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
-    )
-    assert words(one) == words(other) == "keyerror: 'layers.#.w' at # on rank # of #"
-    assert words(unknown("INFO 11-30 08:12:57 loading", "Segmentation fault")) == "segmentation fault"
-    assert words(unknown()) == "it ended with exit code # before it was ready"
-    assert words(unknown("KeyError: 'a'")) != words(unknown("KeyError: 'b'"))
+class _Ready:
+    """As much of a server as `Starts` gives back."""
 
 
-def test_the_same_unknown_words_twice_end_a_run_unless_a_server_was_ready() -> None:
-    starts = Starts()
-    starts.refuse(1, unknown("strange 1"), "x")
-    starts.refuse(1, unknown("other"), "x")
-    with pytest.raises(UsageError, match="no server has started, and that of TP 2 failed as one before"):
-        starts.refuse(2, unknown("strange 2"), "x")
-    ready = Starts()
-    ready.refuse(1, unknown("strange 1"), "x")
-    ready.ready()
-    for proven in (ready, Starts(ever_ready=True)):
+def made(starts: Starts, tp: int, *ends: Failure | _Ready, way_on: str = "x") -> object:
+    """What `starts` gives for a server with `tp` whose starts end so, one after the other; all of them are made."""
+    left = list(ends)
+    given = starts.started(tp, lambda: left.pop(0), way_on)  # type: ignore[arg-type,return-value]
+    assert not left
+    return given
+
+
+def test_two_unknown_failures_end_a_run_unless_a_server_was_ready() -> None:
+    """Whatever their words: a temporary name differs from start to start."""
+    notes: list[str] = []
+    one, other = (replace(unknown(f"cannot open /tmp/{n}"), log=f"run/logs/{n}.log") for n in ("xk", "qf"))
+    with pytest.raises(UsageError, match="no server has started, and two starts failed:") as caught:
+        made(Starts(tell=notes.append), 1, one, other)
+    for name in ("xk", "qf"):
+        words = f"that of TP 1: {one.reason}\n  its log is run/logs/{name}.log; its last lines:\n    cannot open /tmp/{name}"
+        assert words in caught.value.message
+    assert "where TP 1 alone cannot start" in (caught.value.hint or "")
+    assert notes == [f"the server of TP 1 did not start, and none has yet: {one.reason}; one more start is tried"]
+    side_by_side, memory = Starts(), start_failure(1, ["CUDA out of memory"])
+    assert made(side_by_side, 1, one, memory) is memory, "that is about the cell"
+    with pytest.raises(UsageError, match=r"that of TP 1: .*\n.*\n.*\n  that of TP 2: ") as caught:
+        made(side_by_side, 2, other)
+    assert "alone" not in (caught.value.hint or "")
+
+
+def test_once_a_server_was_ready_an_unknown_failure_is_evidence() -> None:
+    starts, ready, failure = Starts(), _Ready(), unknown("strange")
+    assert made(starts, 1, failure, ready) is ready, "it was a flake"
+    for proven in (starts, Starts(ever_ready=True)):
         for tp in (1, 2, 2):
-            proven.refuse(tp, unknown("strange 2"), "x")
+            assert made(proven, tp, failure) is failure
 
 
 def test_a_fault_of_the_configuration_ends_a_run_at_once_and_at_any_time() -> None:
@@ -118,16 +126,16 @@ def test_a_fault_of_the_configuration_ends_a_run_at_once_and_at_any_time() -> No
     with pytest.raises(
         UsageError, match=r"unrecognized arguments: --no\n  its log is run/logs/a.log; its last lines:\n    usage"
     ) as caught:
-        Starts(ever_ready=True).refuse(4, fault, "fleetsieve run RUN --resume")
+        made(Starts(ever_ready=True), 4, fault, way_on="fleetsieve run RUN --resume")
     assert caught.value.hint is not None
     assert caught.value.hint.startswith(
         "mend serve.toml, then go on with: fleetsieve run RUN --resume; or, where TP 4 alone"
     )
     with pytest.raises(EngineMissing, match="the command cannot be run"):
-        Starts().refuse(1, start_failure(127, []), "x")
+        made(Starts(), 1, start_failure(127, []))
     for about in ("CUDA out of memory", HEADS, WORLD):
         for _ in range(3):
-            Starts().refuse(1, start_failure(1, [about]), "x")
+            assert isinstance(made(Starts(), 1, start_failure(1, [about])), Failure)
 
 
 PROVOKED = [
@@ -209,7 +217,7 @@ def test_an_impossible_tp_or_command_starts_nothing(tmp_path: Path) -> None:
         Server.start(config, 3, (), some_port(), tmp_path / "log", Register(tmp_path))
     with pytest.raises(UsageError, match="TP 2 needs 2 GPUs, and the server gets 1"):
         Server.start(config, 2, ("0",), some_port(), tmp_path / "log", Register(tmp_path))
-    with pytest.raises(EngineMissing, match="the command 'no-such-command' is not there"):
+    with pytest.raises(EngineMissing, match="there is no command 'no-such-command'"):
         Server.start(
             replace(config, command=("no-such-command",)), 1, (), some_port(), tmp_path / "log", Register(tmp_path)
         )
