@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fleetsieve.load.answers import NO_TOKEN, Answer, Exit, complete, sent_of, window_of
 from fleetsieve.load.doubts import SEND_ERROR_LIMIT_S
@@ -66,7 +68,7 @@ class AIPerf:
         (tokenizer / "tokenizer_config.json").write_text(json.dumps(_TOKENIZER_CONFIG))
         with payloads.open("w") as file:
             file.writelines(payload_rows(schedule, model))
-        tail = _Tail(folder / RECORDS)
+        tail = _Tail(folder / RECORDS, len(schedule))
 
         def enough(elapsed_s: float) -> bool:
             tail.read()
@@ -75,6 +77,7 @@ class AIPerf:
 
         environment = {name: value for name, value in os.environ.items() if name not in _OFFLINE}
         environment["AIPERF_METRICS_EXPORT_FLUSH_INTERVAL"] = "0.2"
+        began_unix_s = time.time()
         ended = run_watched(
             self._arguments(schedule, url, model, folder),
             log=log,
@@ -89,8 +92,10 @@ class AIPerf:
             ending = Ending.DONE if whole else Ending.DEADLINE if ended.interrupted == "deadline" else Ending.STOPPED
         else:
             ending = Ending.DONE if tail.answers and (ended.exit_code == 0 or whole) else Ending.FAILED
-        exit = Exit(ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES))
-        return sent_of(schedule, tail.answers.values(), exit, self.send_error_limit_s)
+        exit = Exit(
+            ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES), began_unix_s + ended.wall_s
+        )
+        return sent_of(schedule, [*tail.answers.values(), *tail.strangers], exit, self.send_error_limit_s)
 
     def _arguments(self, schedule: Schedule, url: str, model: str, folder: Path) -> list[str]:
         if schedule.due_s is not None:
@@ -137,11 +142,12 @@ def payload_rows(schedule: Schedule, model: str) -> Iterator[str]:
 
 
 class _Tail:
-    """The records so far: whole lines of a file that grows."""
+    """The records so far: whole lines of a file that grows. `strangers` name none of the `count` requests."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._read_bytes = path, 0
+    def __init__(self, path: Path, count: int) -> None:
+        self._path, self._count, self._read_bytes = path, count, 0
         self.answers: dict[int, Answer] = {}
+        self.strangers: list[Answer] = []
 
     def read(self) -> None:
         """Read the lines that were written since; a line that is no record is passed over, so its request stays missing."""
@@ -154,23 +160,30 @@ class _Tail:
         self._read_bytes += len(whole) + 1 if whole else 0
         for line in whole.splitlines():
             answer = read_record(line)
-            if answer is not None:
+            if answer is None:
+                continue
+            if 0 <= answer.request < self._count:
                 self.answers.setdefault(answer.request, answer)
+            else:
+                self.strangers.append(answer)
 
 
 def read_record(line: bytes) -> Answer | None:
     """One line of AIPerf's records; None when it is none."""
     try:
-        record = json.loads(line)
-        told, metrics, error = record["metadata"], record.get("metrics") or {}, record.get("error")
-        request, sent_ns, ended_ns = (
-            int(told["conversation_id"]),
-            int(told["request_start_ns"]),
-            told.get("request_end_ns"),
-        )
-        values = {name: _value(metrics, name) for name in _METRICS}
-    except (ValueError, KeyError, TypeError):
+        return _read(json.loads(line))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
+
+
+def _read(record: Mapping[str, Any]) -> Answer:
+    told, metrics, error = record["metadata"], record.get("metrics") or {}, record.get("error")
+    request, sent_ns, ended_ns = (
+        int(told["conversation_id"]),
+        int(told["request_start_ns"]),
+        told.get("request_end_ns"),
+    )
+    values = {name: _value(metrics, name) for name in _METRICS}
     ttft_ms, e2e_ms, tokens_in, tokens_out = values.values()
     e2e_s = e2e_ms / 1e3 if e2e_ms is not None else (int(ended_ns) - sent_ns) / 1e9 if ended_ns else None
     failure, reason = _failure(error, bool(told.get("was_cancelled")))

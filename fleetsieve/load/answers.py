@@ -6,6 +6,7 @@ is missing.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -65,13 +66,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How the program that sent the requests ended."""
+    """How the program that sent the requests ended, and when on the wall clock (infinity: not known)."""
 
     ending: Ending
     exit_code: int | None
     wall_s: float
     client_cpu_s: float
     last_lines: tuple[str, ...] = ()
+    ended_unix_s: float = math.inf
 
 
 Answers = Mapping[int, Answer]
@@ -131,10 +133,18 @@ def complete(schedule: Schedule, answers: Answers) -> bool:
 def sent_of(
     schedule: Schedule, found: Iterable[Answer], exit: Exit, send_error_limit_s: float = doubts.SEND_ERROR_LIMIT_S
 ) -> Sent:
-    """What came of `schedule`, given the answers that were recorded (of one request the first counts)."""
+    """What came of `schedule`, given the answers that were recorded (of one request the first counts).
+
+    A record that names no request of the schedule is passed over, and told.
+    """
     answers: dict[int, Answer] = {}
+    strangers = 0
     for one in found:
-        answers.setdefault(one.request, one)
+        if 0 <= one.request < len(schedule):
+            answers.setdefault(one.request, one)
+        else:
+            strangers += 1
+    cut = _cut(schedule, answers, exit)
     window = window_of(schedule, answers) or _unseen_window(schedule, answers)
     told = [] if exit.ending is Ending.DONE else [_ended(exit)]
     if schedule.due_s is None:
@@ -158,6 +168,7 @@ def sent_of(
         if schedule.due_s is not None and 0.0 <= schedule.due_s[i] < window.length_s
     ]
     in_flight = doubts.in_flight(rows, window.length_s) if schedule.concurrency is not None and answers else None
+    told += doubts.of_strangers(strangers)
     told += doubts.of_sending(late_s, send_error_limit_s)
     told += doubts.of_closed_loop(rows, window.length_s, schedule.concurrency, in_flight)
     counted = [
@@ -180,9 +191,31 @@ def sent_of(
         tuple(told),
         MappingProxyType(dict(failures.most_common())),
         exit.last_lines,
-        _heard(schedule, answers),
+        _heard(schedule, answers, window, exit),
         doubts.of_window(len(late_s), len(late_s) - _after(schedule, answers, window)),
+        cut,
     )
+
+
+def _cut(schedule: Schedule, answers: Answers, exit: Exit) -> str:
+    """How the sending ended before all was recorded; "" where it ended as planned, or whoever watched asked for it.
+
+    A closed loop that lost a record is never complete. It was not cut where it sent all that it had, or more than the window.
+    """
+    if exit.ending is Ending.STOPPED or complete(schedule, answers):
+        return ""
+    if schedule.due_s is not None:
+        return "" if exit.ending is Ending.DONE else _ended(exit)
+    assert schedule.concurrency is not None
+    window = window_of(schedule, answers)
+    known = max(answers, default=-1) + 1
+    if window is not None and max(answer.sent_unix_s for answer in answers.values()) > window.end_unix_s:
+        return ""
+    if exit.ending is not Ending.DONE:
+        return _ended(exit)
+    if known + schedule.concurrency > len(schedule):
+        return ""
+    return f"the load generator ended by itself after {known:,} of {len(schedule):,} requests"
 
 
 def _after(schedule: Schedule, answers: Answers, window: Window) -> int:
@@ -193,17 +226,19 @@ def _after(schedule: Schedule, answers: Answers, window: Window) -> int:
     return sum(0.0 <= due[i] < window.length_s and a.sent_unix_s >= window.end_unix_s for i, a in answers.items())
 
 
-def _heard(schedule: Schedule, answers: Answers) -> Heard:
+def _heard(schedule: Schedule, answers: Answers, window: Window, exit: Exit) -> Heard:
     good = [answer for i, answer in answers.items() if judged(answer, int(schedule.output_tokens[i]))[0] == "ok"]
     if schedule.due_s is None:
         unheard = schedule.concurrency or 0
     else:
         until_s = max((float(schedule.due_s[i]) for i in answers), default=-schedule.warmup_s) + CUT_WITHIN_S
-        unheard = int(np.count_nonzero(schedule.due_s <= until_s)) - len(answers)
+        if answers:  # nothing was sent after the program's end
+            until_s = min(until_s, exit.ended_unix_s - window.start_unix_s)
+        unheard = max(0, int(np.count_nonzero(schedule.due_s <= until_s)) - len(answers))
     ttft_s = [answer.ttft_s for answer in good if answer.ttft_s is not None]
     e2e_s = [answer.e2e_s for answer in good if answer.e2e_s is not None]
     mean_ttft_s, mean_e2e_s = (float(np.mean(values)) if values else None for values in (ttft_s, e2e_s))
-    return Heard(len(good), mean_ttft_s, mean_e2e_s, unheard)
+    return Heard(len(good), mean_ttft_s, mean_e2e_s, unheard, len(answers))
 
 
 _ENDED = {

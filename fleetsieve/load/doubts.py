@@ -101,6 +101,28 @@ def of_lengths(counted: Sequence[tuple[int, int]]) -> list[str]:
     return [f"the server counted {told:.1f} tokens a prompt on average, where {sent:.1f} were sent"]
 
 
+def of_strangers(count: int) -> list[str]:
+    """Records that name no request of the schedule: `count` of them were passed over."""
+    if not count:
+        return []
+    records = "1 record names" if count == 1 else f"{count} records name"
+    return [f"{records} no request of this measurement, and {'was' if count == 1 else 'were'} passed over"]
+
+
+def places_of_failures(rows: Sequence[RequestRow], window_s: float) -> float:
+    """How many places of a closed loop are empty on average because the window's requests failed early.
+
+    Each that was recorded as failed would have held its place as long as a good one does on average.
+    """
+    inside = [row for row in rows if row.sent_at_s >= 0.0]
+    good_s = [row.e2e_s or 0.0 for row in inside if row.status == "ok"]
+    if not good_s:
+        return math.inf
+    mean_s = sum(good_s) / len(good_s)
+    failed = [row for row in inside if row.status not in ("ok", "missing")]
+    return sum(max(0.0, mean_s - (row.e2e_s or 0.0)) for row in failed) / window_s
+
+
 def of_pieces(good: Sequence[RequestRow]) -> list[str]:
     """Answers of several tokens whose last one came with the first: their time per output token is 0, and says nothing."""
     several = [row for row in good if (row.output_tokens or 0) >= 2]

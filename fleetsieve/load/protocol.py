@@ -49,12 +49,14 @@ class Heard:
     """All answers of a look, those after the window too: what a server's own counters are to be held against.
 
     `succeeded` requests were answered well, with these means; `unheard` more may have been, unrecorded, when the sending was cut.
+    `recorded` are all of which there is a record, those that failed too.
     """
 
     succeeded: int = 0
     ttft_mean_s: float | None = None
     e2e_mean_s: float | None = None
     unheard: int = 0
+    recorded: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Sent:
     `send_error_p50_s` and `send_error_p99_s` say how late the window's requests were sent, against the one that was sent most
     on time (open loop); `in_flight` how many were in flight on average in the window (closed loop). `doubts` are the reasons
     why the load was not sent as asked; with none it was. `unheld` says why the window lacks requests that were due in it, "" where
-    it does not. `failures` counts what was said of the window's requests that failed.
+    it does not. `failures` counts what was said of the window's requests that failed. `cut` says how the sending ended before all
+    was recorded, "" where it ended as planned or as whoever watched asked for.
     """
 
     rows: tuple[RequestRow, ...]
@@ -86,6 +89,7 @@ class Sent:
     last_lines: tuple[str, ...] = ()
     heard: Heard = Heard()
     unheld: str = ""
+    cut: str = ""
 
     @property
     def as_asked(self) -> bool:

@@ -67,6 +67,7 @@ class VllmBench:
             count = int(np.searchsorted(schedule.due_s, schedule.window_s + self.cooldown_s))
         with rows.open("w") as file:
             file.writelines(trace_rows(schedule, count))
+        began_unix_s = time.time()
         ended = run_watched(
             self._arguments(schedule, count, url, model, folder),
             log=log,
@@ -80,7 +81,9 @@ class VllmBench:
             ending = Ending.DEADLINE if ended.interrupted == "deadline" else Ending.STOPPED
         else:
             ending = Ending.DONE if answers and ended.exit_code == 0 else Ending.FAILED
-        exit = Exit(ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES))
+        exit = Exit(
+            ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES), began_unix_s + ended.wall_s
+        )
         return sent_of(schedule, answers, exit, self.send_error_limit_s)
 
     def _arguments(self, schedule: Schedule, count: int, url: str, model: str, folder: Path) -> list[str]:

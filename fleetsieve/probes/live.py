@@ -21,17 +21,21 @@ from fleetsieve.cost import expected_window_s
 from fleetsieve.errors import FleetSieveError
 from fleetsieve.files import RECORDS, record_name, write_records
 from fleetsieve.instance import Cell, CellKey, Instance, LoadKind, Measurement, Status
+from fleetsieve.load import doubts
 from fleetsieve.load.account import measured
 from fleetsieve.load.protocol import Ending, Flow, LoadGenerator, Sent
 from fleetsieve.load.schedule import Schedule, Source, closed_loop, look_seed, open_loop
+from fleetsieve.load.unrecorded import why_unrecorded
 from fleetsieve.probes.beside import Load, disturbance
 from fleetsieve.probes.replicas import Replicas
+from fleetsieve.serving.external import ExternalServer
 from fleetsieve.serving.failures import Failure
-from fleetsieve.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, compare, deltas
+from fleetsieve.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, compare, contradictions, deltas
 from fleetsieve.serving.register import servers
 from fleetsieve.serving.replica import Replica
 from fleetsieve.serving.starts import Starts
 from fleetsieve.statistics import why_not_counted
+from fleetsieve.statistics.counting import HELD_LOOP
 
 LOAD = "load"
 GENERATOR_START_S = 180.0
@@ -39,6 +43,9 @@ GENERATOR_START_S = 180.0
 
 ASK_EVERY_S = 5.0
 """How often the server is asked whether it is well, and for the requests in flight."""
+
+LAST_ASKED_S = 1.0
+"""So long before its deadline it is asked at every turn: what it holds when the load generator is ended, that generator sent."""
 
 HOPELESS_AFTER = 50
 """Requests that may fail, with none that succeeds, before the rest is not sent."""
@@ -247,7 +254,7 @@ class Live:
 
         def watch(flow: Flow) -> bool:
             nonlocal asked_s, in_flight, ill
-            if flow.elapsed_s - asked_s >= ASK_EVERY_S:
+            if flow.elapsed_s - asked_s >= ASK_EVERY_S or flow.elapsed_s >= deadline_s - LAST_ASKED_S:
                 asked_s = flow.elapsed_s
                 ill = (replica.endpoint.health() or 0) >= 500
                 told = replica.scrape()
@@ -262,18 +269,27 @@ class Live:
                 schedule, replica.endpoint.url, replica.endpoint.served_name, files, deadline_s, watch
             )
         self._go_on()
-        self._warm.add(replica)
-        counted = deltas(before, replica.scrape())
+        after = replica.scrape()
+        counted, others = deltas(before, after), isinstance(replica, ExternalServer)
         failure = replica.failure()
-        self._refuse_broken(sent, failure, files)
+        never = self._never_sent(sent, failure, files, reached=not others and bool(counted.requests))
         row = measured(row, sent)
-        refused, by_client = self._refused(cell, row, sent) if failure is None else ("", False)
-        if by_client and may_be_again:
+        refused, by_client = never, bool(never)
+        if failure is None and not never:
+            self._warm.add(replica)
+            silent = before is not None and after is None  # it lives, and answers nothing
+            lost = "" if silent else why_unrecorded(sent, in_flight or 0.0)
+            refused, by_client = (lost, True) if lost else self._refused(cell, row, sent)
+            if not refused and not others and (contradicted := self._contradictions(cell, sent, counted)):
+                refused, by_client = "; ".join(contradicted), True
+        if by_client and (may_be_again or never):
             self._tell(Phase(cell.key, "done", sent.wall_s, notes=(f"made again, with other prompts: {refused}",)))
             return Spoiled(refused)
         if any(request.sent_at_s < sent.window_s for request in sent.rows):
             write_records(self._run, cell.key, row.seed, sent.rows)
         told += [*sent.doubts, *_disagreements(sent, counted)]
+        if others and self._contradictions(cell, sent, counted):
+            told.append("others may use that endpoint too, so this measurement counts all the same")
         if beside := disturbance(sent, load, self._loads):
             told.append(beside)
         how = f"{self._sending.generator.name}, {schedule.origin}"
@@ -300,19 +316,31 @@ class Live:
     def _refused(self, cell: Cell, row: Measurement, sent: Sent) -> tuple[str, bool]:
         """Why a measurement does not count, "" when it does; and whether that is the client's doing: another try may be better.
 
-        Answers of another length are the server's doing; so are places of a closed loop that stay empty because requests fail.
+        Answers of another length are the server's doing; so are places of a closed loop that stay empty because requests fail,
+        where so many failed that they would have filled them.
         """
         workload = self._instance.class_by_name[cell.key.class_name]
         why = sent.unheld if row.status is Status.OK else ""
         why = why or why_not_counted(cell, row, workload)
-        if not why or row.records is None or (cell.load_kind is LoadKind.CONCURRENCY and sent.failures):
+        if not why or row.records is None:
             return why, False
+        if cell.load_kind is LoadKind.CONCURRENCY and sent.in_flight is not None:
+            filled = sent.in_flight + doubts.places_of_failures(sent.rows, sent.window_s)
+            if filled >= HELD_LOOP * (cell.offered or 0.0):
+                return why, False
         any_length = replace(row, records=replace(row.records, output_tokens=None))
         return why, bool(sent.unheld or why_not_counted(cell, any_length, workload))
 
-    def _refuse_broken(self, sent: Sent, failure: Failure | None, files: Path) -> None:
-        """End the run when the load generator fails again without a request: no cell can be measured with it."""
-        silent = sent.ending is Ending.FAILED and sent.started_unix_s is None and failure is None
+    def _contradictions(self, cell: Cell, sent: Sent, counted: ServerDeltas) -> list[str]:
+        slo = self._instance.class_by_name[cell.key.class_name].slo
+        return contradictions(_client(sent), counted, slo.max_ttft_p99_s, slo.max_e2e_p99_s)
+
+    def _never_sent(self, sent: Sent, failure: Failure | None, files: Path, *, reached: bool) -> str:
+        """Why nothing was sent, "" where something was; `reached` says that requests reached the server, recorded or not.
+
+        That says nothing of a cell. A load generator that fails so again ends the run: no cell can be measured with it.
+        """
+        silent = sent.ending is Ending.FAILED and sent.started_unix_s is None and failure is None and not reached
         self._silent_looks = self._silent_looks + 1 if silent else 0
         if self._silent_looks > 1:
             words = f": {sent.last_lines[-1].strip()[:200]}" if sent.last_lines else ""
@@ -320,6 +348,7 @@ class Live:
                 f"the load generator failed twice in a row before it sent a request{words}",
                 f"its log is in {files}; mend it, then go on with: {self._way_on}",
             )
+        return f"the load generator failed before it sent a request (exit code {sent.exit_code})" if silent else ""
 
     @contextmanager
     def _loading(self, key: CellKey) -> Iterator[Load]:
@@ -338,7 +367,9 @@ def _failed(row: Measurement, failure: Failure) -> Measurement:
 
 def _disagreements(sent: Sent, counted: ServerDeltas) -> list[str]:
     """What client and server disagree on."""
+    return compare(_client(sent), counted) if sent.heard.succeeded else []
+
+
+def _client(sent: Sent) -> ClientMeans:
     heard = sent.heard
-    if not heard.succeeded:
-        return []
-    return compare(ClientMeans(heard.succeeded, heard.ttft_mean_s, heard.e2e_mean_s, heard.unheard), counted)
+    return ClientMeans(heard.succeeded, heard.ttft_mean_s, heard.e2e_mean_s, heard.unheard, heard.recorded)

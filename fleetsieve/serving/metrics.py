@@ -34,6 +34,16 @@ OVERHEAD_SHARE = 0.1
 """What a client may see beyond the server: the way there and back and its own work (3 to 8 ms at the p99 in our trials, more on a
 busy machine). Beyond both together, one of the two is wrong."""
 
+COUNTS_AGREE, LEAST_APART = 0.1, 2
+"""Counts of requests may differ by this share, and by this many, beyond what may be unrecorded: beyond that the client sent
+requests that it does not know of, or recorded some that it did not send."""
+
+SLOW_SHARE = 0.25
+"""A mean at the client may exceed the server's by this share of the class's limit: beyond it the client shapes the tail."""
+
+SLOW_FACTOR, SLOW_S = 2.0, 0.05
+"""Without a limit: by this factor, and by this many seconds beyond it."""
+
 HIT_SHARE = 0.01
 """Synthetic prompts share nothing, so hits in their tokens beyond this mean that the cell measured a warm cache."""
 
@@ -73,19 +83,24 @@ class ServerDeltas:
     preemptions: float | None
     finished: float | None
     prefix_hit_share: float | None
+    ttft_sum_s: float | None = None
+    e2e_sum_s: float | None = None
+    before: float = 0.0
+    """Requests that were in the server at the first scrape: of somebody else, and counted as they end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientMeans:
     """What the client saw of the same requests: how many succeeded, and the means of theirs.
 
-    `unheard` more may have been answered without a record.
+    `unheard` more may have been answered without a record; `recorded` are those with one, well or not.
     """
 
     succeeded: int
     ttft_mean_s: float | None
     e2e_mean_s: float | None
     unheard: int = 0
+    recorded: int = 0
 
 
 def read_scrape(text: str) -> Scrape:
@@ -120,6 +135,9 @@ def deltas(before: Scrape | None, after: Scrape | None) -> ServerDeltas:
         preemptions=delta("preemptions"),
         finished=delta("finished"),
         prefix_hit_share=share("prefix_hits", "prefix_queries"),
+        ttft_sum_s=delta("ttft_sum_s"),
+        e2e_sum_s=delta("e2e_sum_s"),
+        before=0.0 if before is None else sum(number for number, _ in before.in_flight),
     )
 
 
@@ -155,4 +173,38 @@ def compare(client: ClientMeans, server: ServerDeltas) -> list[str]:
         )
     if server.preemptions:
         told.append(f"the server preempted {server.preemptions:g} times: its KV cache was full")
+    return told
+
+
+def contradictions(
+    client: ClientMeans, server: ServerDeltas, ttft_limit_s: float | None = None, e2e_limit_s: float | None = None
+) -> list[str]:
+    """Sentences on what no client that held the load and the time right can have seen; [] when there is nothing of that kind.
+
+    The limits are those of the class, in seconds. The server may have had other requests too (those that failed, those that
+    nobody recorded): all that it counted in sum bounds the mean of the client's, so these contradict nothing.
+    """
+    told = []
+    if server.requests is not None:
+        most = max(client.succeeded, client.recorded) + client.unheard + server.before
+        allowed = max(LEAST_APART, COUNTS_AGREE * max(client.succeeded, client.recorded))
+        if not client.succeeded - allowed <= server.requests <= most + allowed:
+            told.append(
+                f"the client has records of {max(client.succeeded, client.recorded)} requests, "
+                f"the server answered {server.requests:g}"
+            )
+    pairs = (
+        ("time to first token", client.ttft_mean_s, server.ttft_mean_s, server.ttft_sum_s, ttft_limit_s),
+        ("completion time", client.e2e_mean_s, server.e2e_mean_s, server.e2e_sum_s, e2e_limit_s),
+    )
+    for what, seen_s, mean_s, sum_s, limit_s in pairs:
+        if seen_s is None or mean_s is None or sum_s is None or not client.succeeded:
+            continue
+        own_s = max(mean_s, sum_s / client.succeeded)
+        if limit_s is None:
+            most_s = SLOW_FACTOR * own_s + SLOW_S
+        else:
+            most_s = own_s + max(SLOW_SHARE * limit_s, OVERHEAD_S + OVERHEAD_SHARE * own_s)
+        if seen_s > most_s:
+            told.append(f"the client was slow: a mean {what} of {seen_s:.3f} s, where the server took {mean_s:.3f} s")
     return told

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,14 @@ def options() -> argparse.Namespace:
         "--slower", type=float, default=1.0, help="everything is sent so many times later than it is due"
     )
     parser.add_argument("--stops-for-s", type=float, default=0.0, help="nothing is sent so long after 24 requests")
+    parser.add_argument("--stop-after", type=int, default=0, help="the program ends as it is to send more requests")
+    parser.add_argument("--stop-code", type=int, default=0, help="its exit code then; below 0 the signal that kills it")
+    parser.add_argument("--hang-after", type=int, default=0, help="it does nothing more after so many requests")
+    parser.add_argument("--lose-every", type=int, default=0, help="each so many-th record is not written")
+    parser.add_argument("--twice", type=int, default=0, help="1: each request is sent twice, and recorded once")
+    parser.add_argument("--busy-s", type=float, default=0.0, help="it idles so long before each request, timing it")
+    parser.add_argument("--late-s", type=float, default=0.0, help="it idles so long after each answer, timing it")
+    parser.add_argument("--stranger", type=int, default=0, help="1: records name requests that nobody asked for")
     parser.add_argument(
         "--spoils", type=int, default=1000, help="such faults hit the measurements with a seed below this"
     )
@@ -91,12 +101,28 @@ class Answer:
         self.usage = told.get("usage") or self.usage
 
 
-async def send(row: dict[str, Any], url: str, timeout_s: float, out: Any) -> None:
+async def again(url: str, row: dict[str, Any]) -> None:
+    """A request that nobody asked for, with another prompt."""
+    payload = row["payload"] | {"prompt": [token + 1 for token in row["payload"]["prompt"]]}
+    with contextlib.suppress(Faulty, OSError):
+        await Answer().read(urlsplit(url), json.dumps(payload).encode())
+
+
+async def send(row: dict[str, Any], url: str, timeout_s: float, out: Any, asked: argparse.Namespace) -> None:
     """One request, and its record."""
     Clock.requests += 1
+    number = Clock.requests
+    if asked.stop_after and number > asked.stop_after:
+        if asked.stop_code < 0:
+            os.kill(os.getpid(), -asked.stop_code)
+        os._exit(asked.stop_code)
+    if asked.hang_after and number > asked.hang_after:
+        await asyncio.sleep(3600)
+    beside = asyncio.create_task(again(url, row)) if asked.twice else None
     answer, error = Answer(), None
     body = json.dumps(row["payload"]).encode()
     began_ns, began_s = now_ns(), time.monotonic()
+    await asyncio.sleep(asked.busy_s)
     try:
         await asyncio.wait_for(answer.read(urlsplit(url), body), timeout_s)
     except TimeoutError:
@@ -105,6 +131,7 @@ async def send(row: dict[str, Any], url: str, timeout_s: float, out: Any) -> Non
         error = {"type": type(fault).__name__, "message": str(fault)}
     except Faulty as fault:
         error = fault.told
+    await asyncio.sleep(asked.late_s)
     took_ns = round((time.monotonic() - began_s) * 1e9)
     record: dict[str, Any] = {
         "metadata": {
@@ -124,13 +151,22 @@ async def send(row: dict[str, Any], url: str, timeout_s: float, out: Any) -> Non
         if answer.usage is not None:
             record["metrics"]["usage_prompt_tokens"] = {"value": answer.usage["prompt_tokens"]}
             record["metrics"]["usage_completion_tokens"] = {"value": answer.usage["completion_tokens"]}
+    if beside is not None:
+        await beside
+    if asked.lose_every and number % asked.lose_every == 0:
+        return
     print(json.dumps(record), file=out, flush=True)
+    if asked.stranger:
+        record["metadata"]["conversation_id"] = "999999"
+        print(json.dumps(record), "[1, 2]", '{"metadata": [], "metrics": 1}', sep="\n", file=out, flush=True)
 
 
-async def in_turn(rows: Iterator[dict[str, Any]], url: str, timeout_s: float, out: Any) -> None:
+async def in_turn(
+    rows: Iterator[dict[str, Any]], url: str, timeout_s: float, out: Any, asked: argparse.Namespace
+) -> None:
     """One of the places of a closed loop."""
     for row in rows:
-        await send(row, url, timeout_s, out)
+        await send(row, url, timeout_s, out, asked)
 
 
 async def main() -> None:
@@ -138,9 +174,12 @@ async def main() -> None:
     spoiled = int(asked.artifact_dir.rsplit("seed", 1)[-1]) < asked.spoils
     Clock.step_s = asked.clock_step_s if spoiled else 0.0
     slower, stops_for_s = (asked.slower, asked.stops_for_s) if spoiled else (1.0, 0.0)
+    if not spoiled:
+        for fault in ("stop_after", "hang_after", "lose_every", "twice", "busy_s", "late_s", "stranger"):
+            setattr(asked, fault, 0)
     rows = [json.loads(line) for line in Path(asked.input_file).read_text().splitlines()]
     with (Path(asked.artifact_dir) / "profile_export.jsonl").open("a") as out:
-        common = (asked.url, asked.request_timeout_seconds, out)
+        common = (asked.url, asked.request_timeout_seconds, out, asked)
         if asked.fixed_schedule:
             began_s, sending = time.monotonic(), []
             for number, row in enumerate(rows):

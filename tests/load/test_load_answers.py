@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +15,10 @@ from fleetsieve.files.records import RequestRow, read_records, write_records
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.load.account import measured, records_of, status_of
 from fleetsieve.load.answers import CUT, NO_COUNT, NO_RECORD, NO_TOKEN, Answer, Exit, complete, sent_of, window_of
-from fleetsieve.load.protocol import Ending
+from fleetsieve.load.doubts import places_of_failures
+from fleetsieve.load.protocol import Ending, Heard, Sent
 from fleetsieve.load.schedule import Schedule
+from fleetsieve.load.unrecorded import why_unrecorded
 
 START = 1.8e9  # on the wall clock
 DONE = Exit(Ending.DONE, 0, 20.0, 3.0)
@@ -277,3 +280,79 @@ def test_a_last_token_is_never_before_the_first(tmp_path):
     faults = FaultList("records")
     assert read_records(path, sent.window_s, faults) is not None
     assert not faults.errors
+
+
+def test_records_of_other_requests_are_passed_over_and_told():
+    schedule = open_schedule()
+    for place in (999_999, -1, len(schedule)):
+        sent = sent_of(schedule, [*answers_to(schedule).values(), good(place, 0.1)], DONE)
+        assert (len(sent.rows), sent.cut, sent.heard.recorded) == (6, "", len(schedule))
+        assert sent.doubts == ("1 record names no request of this measurement, and was passed over",)
+    assert sent_of(closed_schedule(), [*loop().values(), good(999_999, 0.1)], DONE).rows[-1].status == "ok"
+
+
+def ended(ending, code=0, at_s=math.inf):
+    return Exit(ending, code, 20.0, 3.0, (), START + at_s)
+
+
+def test_how_a_sending_was_cut():
+    schedule = open_schedule()
+    some = list(answers_to(schedule).values())[:4]
+    assert sent_of(schedule, some, ended(Ending.FAILED, 137)).cut == "the load generator failed (exit code 137)"
+    assert sent_of(schedule, some, ended(Ending.DEADLINE)).cut == "the load generator was ended at its deadline"
+    assert sent_of(schedule, some, ended(Ending.STOPPED)).cut == ""
+    assert sent_of(schedule, answers_to(schedule).values(), ended(Ending.FAILED, 1)).cut == "", "all is there"
+    closed = closed_schedule(count=40)
+    assert (
+        sent_of(closed, loop(until_s=3.0).values(), DONE).cut
+        == "the load generator ended by itself after 12 of 40 requests"
+    )
+    assert sent_of(closed, loop(until_s=3.0).values(), ended(Ending.DEADLINE)).cut
+    assert sent_of(closed_schedule(count=12), loop(until_s=3.0).values(), DONE).cut == "", "it sent all that it had"
+    one_lost = [answer for i, answer in loop().items() if i != 5]
+    assert sent_of(closed, one_lost, ended(Ending.DEADLINE)).cut == "", "it sent more than the window"
+
+
+def lacking(count, of=400, ending=Ending.DONE, recorded=True, succeeded=True, cut=""):
+    """A load of which `count` of the window's requests have no record."""
+    rows = [RequestRow(-0.5, status="missing")] + [RequestRow(0.01 * i, status="ok") for i in range(of - count)]
+    rows += [RequestRow(1.0, status="missing")] * count
+    heard = Heard(of if succeeded else 0, recorded=of if recorded else 0)
+    return Sent(tuple(rows), 4.0, START, ending, 0, 9.0, 1.0, heard=heard, cut=cut)
+
+
+@pytest.mark.parametrize(
+    ("sent", "held", "why"),
+    [
+        (lacking(0), 0, ""),
+        (lacking(4), 0, ""),
+        (lacking(5), 0, "5 of 400 requests of the window left no record"),
+        (lacking(1, of=40), 0, ""),
+        (lacking(2, of=40), 0, "2 of 40 requests of the window left no record"),
+        (lacking(1, cut="it failed"), 0, "1 of 400 requests of the window left no record: it failed"),
+        (lacking(0, cut="it failed"), 0, "the load was cut short: it failed"),
+        (lacking(90, ending=Ending.DEADLINE, cut="late"), 90, ""),
+        (lacking(90, ending=Ending.DEADLINE, cut="late"), 9, "90 of 400 requests of the window left no record: late"),
+        (lacking(400, ending=Ending.DEADLINE, cut="late", recorded=False), 9, ""),
+        (lacking(300, ending=Ending.STOPPED, succeeded=False), 0, ""),
+        (lacking(300, ending=Ending.STOPPED), 0, "300 of 400 requests of the window left no record"),
+    ],
+)
+def test_requests_that_a_living_server_was_not_seen_to_answer(sent, held, why):
+    assert why_unrecorded(sent, held) == why
+
+
+def test_only_what_was_sent_before_the_end_of_the_program_can_be_unheard():
+    schedule = open_schedule(due=tuple(0.1 * i for i in range(-10, 60)))
+    some = {i: answer for i, answer in answers_to(schedule).items() if i < 52}
+    assert sent_of(schedule, some.values(), DONE).heard.unheard == 18
+    assert sent_of(schedule, some.values(), ended(Ending.DONE, at_s=4.35)).heard.unheard == 2
+
+
+def test_failures_explain_empty_places_as_far_as_they_would_have_filled_them():
+    rows = [RequestRow(0.1, e2e_s=0.5, status="ok")] * 20
+    refused = [RequestRow(0.1, e2e_s=0.1, status="rejected")] * 10
+    lost = [RequestRow(0.1, status="missing")] * 10
+    assert places_of_failures([*rows, *lost], 4.0) == 0.0
+    assert places_of_failures([*rows, *refused, *lost], 4.0) == pytest.approx(10 * 0.4 / 4.0)
+    assert places_of_failures(refused, 4.0) == math.inf

@@ -8,7 +8,16 @@ import time
 
 import pytest
 
-from fleetsieve.serving.metrics import ClientMeans, Scrape, ServerDeltas, compare, deltas, missing, read_scrape
+from fleetsieve.serving.metrics import (
+    ClientMeans,
+    Scrape,
+    ServerDeltas,
+    compare,
+    contradictions,
+    deltas,
+    missing,
+    read_scrape,
+)
 
 TEXT = """
 # HELP vllm:time_to_first_token_seconds Histogram of time to first token in seconds.
@@ -124,3 +133,41 @@ def test_missing_metrics_spoil_nothing(start, fault: str) -> None:
     client, own = measured(server, 2)
     assert compare(client, own) == []
     assert server.reset_cache() is None
+
+
+def of_server(requests: int, ttft_s: float, e2e_s: float, before: float = 0.0) -> ServerDeltas:
+    """Counters of a server whose `requests` took so long on average."""
+    sums = (requests * ttft_s, requests * e2e_s, before)
+    return ServerDeltas(requests, ttft_s, e2e_s, 0.0, 0.0, requests, 0.0, *sums)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "limits", "told"),
+    [
+        (ClientMeans(100, 0.1, 1.0, 0, 100), of_server(110, 0.1, 1.0), (None, None), ""),
+        (ClientMeans(100, 0.1, 1.0, 0, 100), of_server(111, 0.1, 1.0), (None, None), "100 requests, the server answered 111"),
+        (ClientMeans(100, 0.1, 1.0, 0, 100), of_server(89, 0.1, 1.0), (None, None), "the server answered 89"),
+        (ClientMeans(100, 0.1, 1.0, 30, 100), of_server(140, 0.1, 1.0), (None, None), ""),
+        (ClientMeans(60, 0.1, 1.0, 0, 100), of_server(100, 0.1, 1.0), (None, None), ""),
+        (ClientMeans(100, 0.1, 1.0, 0, 100), of_server(130, 0.1, 1.0, before=20.0), (None, None), ""),
+        (ClientMeans(3, 0.1, 1.0, 0, 3), of_server(5, 0.1, 1.0), (None, None), ""),
+        # The trials of docs: 36 ms at the client where the server took 32, and a server whose own time begins later.
+        (ClientMeans(60, 0.036, 0.353, 0, 60), of_server(60, 0.032, 0.353), (0.05, 0.5), ""),
+        (ClientMeans(60, 2.10, 4.0, 0, 60), of_server(60, 1.95, 3.9), (0.2, 5.0), ""),
+        (ClientMeans(60, 0.010, 0.610, 0, 60), of_server(60, 0.008, 0.009), (None, 0.5), "a mean completion time of 0.610 s"),
+        (ClientMeans(60, 0.610, 0.610, 0, 60), of_server(60, 0.6, 0.6), (0.5, 0.5), ""),
+        (ClientMeans(60, 0.160, 0.5, 0, 60), of_server(60, 0.1, 0.5), (0.2, None), "a mean time to first token of 0.160 s"),
+        (ClientMeans(60, 0.240, 0.5, 0, 60), of_server(60, 0.1, 0.5), (None, None), ""),
+        (ClientMeans(60, 0.260, 0.5, 0, 60), of_server(60, 0.1, 0.5), (None, None), "a mean time to first token of 0.260 s"),
+        # Nine in ten answers were short, so the server's mean is far below that of those that were whole.
+        (ClientMeans(10, 0.1, 1.0, 0, 100), of_server(100, 0.1, 0.19), (0.5, 1.0), ""),
+    ],
+)  # fmt: skip
+def test_what_no_client_can_have_seen(client: ClientMeans, server: ServerDeltas, limits, told: str) -> None:
+    said = contradictions(client, server, *limits)
+    assert len(said) == bool(told), said
+    assert told in "".join(said)
+
+
+def test_a_server_that_tells_nothing_contradicts_nothing() -> None:
+    assert contradictions(ClientMeans(5, 0.1, 1.0, 0, 5), deltas(None, None), 0.01, 0.01) == []
