@@ -4,8 +4,8 @@
 
 A quarter of the rows is spoiled: a loop that was not held, many failed requests, a look without a success, a client that was too
 slow, requests without a record; of some tables no server ever started. A certificate is wrong when it is certified-infeasible and
-some plan meets every floor, when it commits a cell that misses its SLO, or when another plan is better by more than ε. Rule set 1 is
-that of version 0.1.0.
+some plan meets every floor, when it commits a cell that misses its SLO, or when another plan is better by more than ε. Rule set 1
+is that of version 0.1.0.
 
 A loop that was half held, of which a row has the p99 alone, may be consistent with its load: no rule tells it from an honest row.
 Such rows are left out, and counted apart with --unseen.
