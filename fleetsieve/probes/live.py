@@ -322,12 +322,13 @@ class Live:
         workload = self._instance.class_by_name[cell.key.class_name]
         why = sent.unheld if row.status is Status.OK else ""
         why = why or why_not_counted(cell, row, workload)
+        if cell.load_kind is LoadKind.CONCURRENCY and sent.in_flight is not None and row.status is Status.OK:
+            places = cell.offered or 0.0
+            filled = sent.in_flight + doubts.places_of_failures(sent.rows, sent.window_s)
+            not_held = f"the load was not held: {sent.in_flight:.3g} requests were in flight, of {places:g}"
+            return (why, False) if filled >= HELD_LOOP * places else (why or not_held, True)
         if not why or row.records is None:
             return why, False
-        if cell.load_kind is LoadKind.CONCURRENCY and sent.in_flight is not None:
-            filled = sent.in_flight + doubts.places_of_failures(sent.rows, sent.window_s)
-            if filled >= HELD_LOOP * (cell.offered or 0.0):
-                return why, False
         any_length = replace(row, records=replace(row.records, output_tokens=None))
         return why, bool(sent.unheld or why_not_counted(cell, any_length, workload))
 

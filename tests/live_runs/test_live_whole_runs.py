@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
-from live_runs.instances import events, rows, steps
+from live_runs.instances import FAST_ENGINE, PYTHON, events, rows, steps
 
 from fleetsieve.files import read_instance
 from fleetsieve.instance import CellKey
@@ -90,17 +91,27 @@ def test_rows_cost_what_the_servers_lived(live, tmp_path, monkeypatch: pytest.Mo
     assert charged[1] < charged[0], "the second look needs no start"
 
 
-def test_a_load_generator_that_fails_is_told_and_ends_the_run_the_second_time(cli, live, tmp_path) -> None:
-    broken = live(generator=["/bin/sh", "-c", "echo zmq: no context >&2; exit 3"])
-    said = cli(*broken.arguments(tmp_path / "run"))
-    (row,) = rows(tmp_path / "run")
-    assert row["status"] == "crashed"
-    assert "the load generator failed (exit code 3): zmq: no context" in row["source"]
+def test_a_load_generator_that_never_sends_ends_the_run_and_leaves_no_row(cli, live, tmp_path) -> None:
+    broken, run = (
+        live(generator=["/bin/sh", "-c", "echo zmq: no context >&2; exit 3"], cells=("chat,1,r40,rate,40,1",)),
+        tmp_path / "run",
+    )
+    said = cli(*broken.arguments(run))
     assert (said.code, "the load generator failed twice in a row" in said.err) == (1, True), said.err
     assert "zmq: no context" in said.err
-    text = broken.config.read_text().replace("exit 3", f"exec {shutil.which('false')}")
-    broken.config.write_text(text)
-    assert cli(*broken.arguments(tmp_path / "run", "--resume")).code == 1, "a resumed run is as strict"
+    assert (
+        "made again, with other prompts: the load generator failed before it sent a request (exit code 3)" in said.err
+    )
+    text = broken.config.read_text()
+    broken.config.write_text(text.replace("exit 3", f"exec {shutil.which('false')}"))
+    assert cli("run", run, "--resume").code == 1, "a resumed run is as strict"
+    assert rows(run) == []
+    at = text.index("command = ", text.index("[load]"))
+    mended = f"command = {json.dumps([*PYTHON, str(FAST_ENGINE)])}"
+    broken.config.write_text(text[:at] + mended + text[text.index("\n", at) :])
+    said = cli("run", run, "--resume", "--json")
+    assert (said.code, said.document["verdict"]) == (0, "certified-feasible"), said.err
+    assert [row["status"] for row in rows(run)] == ["ok"]
 
 
 def test_a_load_generator_that_is_not_there(cli, live, tmp_path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ def test_it_is_made_again(cli, live, tmp_path, name) -> None:
     assert "made again, with other prompts" in said.err
 
 
-@pytest.mark.parametrize("name", ["ends early", "sends twice", "slow after", "loop hangs"])
+@pytest.mark.parametrize("name", ["ends early", "sends twice", "slow after", "loop ends early"])
 def test_one_that_is_always_so_is_refused_and_certifies_nothing(cli, live, tmp_path, name) -> None:
     spoil = SPOILS[name]
     made, run = lossy(live, *spoil.faults, cells=spoil.cells, load=spoil.load), tmp_path / "run"
@@ -84,27 +83,13 @@ def test_a_record_of_another_request_is_passed_over_and_told(cli, live, tmp_path
     assert "made again" not in row["source"]
 
 
-def test_few_refusals_do_not_excuse_a_loop_with_empty_places(cli, live, tmp_path) -> None:
-    made = lossy(live, "--idle-places", 5, "--spoils", 1, cells=LOOP, faults=["--reject-every", "100"])
+@pytest.mark.parametrize("every", [100, 8])
+def test_few_refusals_do_not_excuse_a_loop_with_empty_places(cli, live, tmp_path, every) -> None:
+    made = lossy(live, "--idle-places", 5, "--spoils", 1, cells=LOOP, faults=["--reject-every", str(every)])
     said = cli(*made.arguments(tmp_path / "run", "--json"))
     assert said.code == 0, said.err
     (row,) = rows(tmp_path / "run")
     assert (row["status"], "made again once: the load was not held" in row["source"]) == ("ok", True)
-
-
-def test_one_that_sends_nothing_leaves_no_row_and_a_mended_one_measures_the_cell(cli, live, tmp_path) -> None:
-    made, run = live(cells=CHAT, generator=["false"]), tmp_path / "run"
-    for arguments in (made.arguments(run, "--json"), ["run", run, "--resume", "--json"]):
-        said = cli(*arguments)
-        message = said.document["error"]["message"]
-        assert (said.code, "the load generator failed twice in a row" in message) == (1, True), said.err
-        assert rows(run) == []
-    text = made.config.read_text()
-    assert text.count('["false"]') == 1
-    made.config.write_text(text.replace('["false"]', json.dumps([*PYTHON, str(FAST_ENGINE)])))
-    said = cli("run", run, "--resume", "--json")
-    assert (said.code, said.document["verdict"]) == (0, "certified-feasible"), said.err
-    assert [row["status"] for row in rows(run)] == ["ok"]
 
 
 def test_what_others_send_to_their_server_is_a_doubt(cli, live, tmp_path) -> None:
