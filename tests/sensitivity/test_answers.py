@@ -186,7 +186,7 @@ def test_what_breaks_a_random_plan_is_told_exactly_where_it_is_broken():
             told = plan.breaks(envelope)
             assert bool(told) == (Decider(plan)(envelope).verdict == BROKEN)
             broken += bool(told)
-    assert 12 <= broken <= 60
+    assert 12 <= broken <= 66
 
 
 def test_beyond_the_gpus_that_are_enough_nothing_changes_and_nothing_is_solved():
