@@ -11,7 +11,7 @@ from fleetsieve.brief import summary
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
 from fleetsieve.cost import cost_gpu_s
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.instance import Measurement, Status
+from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.journal import MEASURED, Journal, Line, digests
 from fleetsieve.probes import Probe, SideBySide
 from fleetsieve.sieve import Experiment, Sieve
@@ -217,6 +217,8 @@ def step_line(step: Step, row_sha256: str) -> Line:
     }
 
 
-def failed_looks(sieve: Sieve) -> int:
-    """How many looks of a run ended in a failure."""
-    return sum(row.status is not Status.OK for row in sieve.measurements)
+def failed_cells(sieve: Sieve) -> set[CellKey]:
+    """The cells of a run with a failure. A rejected measurement is none once a repeat of its cell succeeded: it is no evidence."""
+    measured = {row.key for row in sieve.measurements if row.status is Status.OK}
+    failures = (row for row in sieve.measurements if row.status is not Status.OK)
+    return {row.key for row in failures if row.status is not Status.REJECTED or row.key not in measured}

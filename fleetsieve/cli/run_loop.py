@@ -314,7 +314,7 @@ def _told(
     from fleetsieve.presentation.plans import show_certificate
     from fleetsieve.presentation.steps import cost_line
     from fleetsieve.presentation.terminal import results, say
-    from fleetsieve.running import failed_looks, stopped_document
+    from fleetsieve.running import failed_cells, stopped_document
 
     certificate = sieve.certificate
     if as_json:
@@ -339,4 +339,4 @@ def _told(
         say(results(), f"run: {journal.folder}")
     if by_verdict:
         return VERDICT_CODES[str(certificate.verdict)]
-    return FAILED_CELLS if failed_looks(sieve) else 0
+    return FAILED_CELLS if failed_cells(sieve) else 0

@@ -268,11 +268,13 @@ def real_server(serve_toml, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.mark.parametrize("kind", ["open", "one in flight", "three in flight"])
 def test_a_real_vllm_agrees_on_every_request(aiperf, real_server, tmp_path, kind):
-    shape, told = Shape(Tokens(30, 90), Tokens(6, 20)), {"warmup_s": 2.0, "window_s": 6.0, "token_ids": IDS}
+    told = {"warmup_s": 2.0, "window_s": 6.0, "token_ids": IDS}
+    # A loop's answers take long against the client's gaps between them, so that a busy machine holds the loop as well.
+    short, long = Shape(Tokens(30, 90), Tokens(6, 20)), Shape(Tokens(30, 90), Tokens(40, 120))
     loops = {
-        "open": lambda: open_loop(shape, 4.0, cooldown_s=3.0, seed=21, **told),
-        "one in flight": lambda: closed_loop(shape, 1, seed=22, **told),
-        "three in flight": lambda: closed_loop(shape, 3, seed=22, **told),
+        "open": lambda: open_loop(short, 4.0, cooldown_s=3.0, seed=21, **told),
+        "one in flight": lambda: closed_loop(long, 1, seed=22, **told),
+        "three in flight": lambda: closed_loop(long, 3, seed=22, **told),
     }
     schedule = loops[kind]()
     patient = AIPerf(aiperf.command, request_timeout_s=60.0, send_error_limit_s=BUSY_S)
@@ -290,6 +292,8 @@ def test_a_real_vllm_agrees_on_every_request(aiperf, real_server, tmp_path, kind
         assert row.requests == 24
     else:
         held = schedule.concurrency or 0
-        assert sent.in_flight == pytest.approx(held, rel=0.25)
+        assert 0.5 * held <= sent.in_flight <= 1.01 * held, (
+            "a busy client leaves places of the loop empty, and fills none twice"
+        )
         told_so = any(f"requests were in flight on average, of {held}" in doubt for doubt in sent.doubts)
         assert told_so == (sent.in_flight < LEAST_IN_FLIGHT * held), sent.doubts

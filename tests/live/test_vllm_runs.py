@@ -35,7 +35,7 @@ min_requests = 360
 startup_s = 30
 max_looks = 3
 """
-CLASSES = "class,demand_rps,max_ttft_p99_s\nchat,{chat},5\ncode,{code},5\n"
+CLASSES = "class,demand_rps,max_ttft_p99_s\nchat,{chat},10\ncode,{code},10\n"
 COMMAND = (sys.executable, "-m", "fleetsieve")
 
 
@@ -43,7 +43,7 @@ COMMAND = (sys.executable, "-m", "fleetsieve")
 def instance(tmp_path: Path, serve_toml: Callable[[Path, str], Path]) -> Callable[..., Path]:
     """Makes an instance folder with its serve.toml; the traces are those of the bundled CPU grid."""
 
-    def make(rates: tuple[int, ...], *, tps: tuple[int, ...] = (1, 2), chat: float = 24, code: float = 20) -> Path:
+    def make(rates: tuple[int, ...], *, tps: tuple[int, ...] = (1, 2), chat: float = 16, code: float = 14) -> Path:
         folder = tmp_path / "instance"
         folder.mkdir()
         (folder / "instance.toml").write_text(INSTANCE)
@@ -83,7 +83,7 @@ def lives(run: Path) -> bool:
 
 
 def test_the_loop_reaches_a_certificate_through_a_kill(instance: Callable[..., Path], tmp_path: Path) -> None:
-    folder, run = instance((6, 12, 18)), tmp_path / "run"
+    folder, run = instance((4, 8, 12)), tmp_path / "run"
     first = started(
         "run", folder, "--probe", "vllm", "--config", folder / "serve.toml", "--out", run, log=tmp_path / "first.log"
     )
@@ -111,11 +111,11 @@ def test_the_loop_reaches_a_certificate_through_a_kill(instance: Callable[..., P
 
 
 def test_a_server_that_refuses_its_arguments_ends_the_run(instance: Callable[..., Path], tmp_path: Path) -> None:
-    folder, run = instance((18,), chat=18, code=18), tmp_path / "run"
+    folder, run = instance((12,)), tmp_path / "run"
     config = folder / "serve.toml"
     right = config.read_text()
-    config.write_text(right.replace("[serve.tp.2]\n", '[serve.tp.2]\narguments = ["--no-such-flag"]\n'))
-    grid = ("measure", str(folder), "--config", str(config), "--cell", "chat,2,r18")
+    config.write_text(right.replace("[serve.tp.1]\n", '[serve.tp.1]\narguments = ["--no-such-flag"]\n'))
+    grid = ("measure", str(folder), "--config", str(config), "--cell", "chat,1,r12")
     done = subprocess.run([*COMMAND, *grid, "--json"], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "an argument is refused" in json.loads(done.stdout)["error"]["message"]
