@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from fleetsieve.instance import CellKey
 from fleetsieve.policies.lookahead import Lookahead
 from fleetsieve.policies.protocol import Choice, Situation, best
 
@@ -39,12 +40,15 @@ class DecisionGap:
         c = situation.certificate
         look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.gamma(look.parts)
-        gains, scores = {}, {}
-        for key in situation.weighing():
+        gains: dict[CellKey, float] = {}
+
+        def score(key: CellKey) -> float:
             gain = math.fsum(p * max(0.0, now - look.gamma(parts)) for p, parts in look.outcomes(key, self.quantiles))
-            gain += PLATEAU * look.potential(key)
-            gains[key] = gain
-            scores[key] = gain / situation.cost_gpu_s[key] ** self.omega if situation.cost_gpu_s[key] > 0.0 else gain
+            gains[key] = gain + PLATEAU * look.potential(key)
+            cost_gpu_s = situation.cost_gpu_s[key]
+            return gains[key] / cost_gpu_s**self.omega if cost_gpu_s > 0.0 else gains[key]
+
+        scores = situation.weigh(score)
         key = best(scores, situation.cost_gpu_s)
         share = gains[key] / now if now > 0.0 else 0.0
         to_close = now / gains[key] * situation.cost_gpu_s[key] if gains[key] > 0.0 else math.inf

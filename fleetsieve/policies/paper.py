@@ -30,9 +30,8 @@ class Paper:
             envelope = envelope.assuming((*envelope.assumptions, self.knee))
         look = Lookahead(envelope, situation.certificate.eta, situation.certificate.epsilon)
         now = look.total_gap(look.parts)
-        scores = {
-            key: math.fsum(p * (now - look.total_gap(parts)) for p, parts in look.outcomes(key, self.quantiles))
-            for key in situation.weighing()
-        }
+        scores = situation.weigh(
+            lambda key: math.fsum(p * (now - look.total_gap(parts)) for p, parts in look.outcomes(key, self.quantiles))
+        )
         key = best(scores, situation.cost_gpu_s)
         return Choice(key, f"expected to reduce a gap of {now:.3g} by {scores[key]:.3g}", scores)

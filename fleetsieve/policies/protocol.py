@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate
 from fleetsieve.envelope import Envelope
 from fleetsieve.instance import CellKey
+from fleetsieve.policies.weighing import weigh
 from fleetsieve.prior import Predictions
 
 Advance = Callable[[int, int], None]
@@ -38,15 +39,9 @@ class Situation:
     prior: Predictions | None = None
     advance: Advance = field(default=silent, compare=False)
 
-    def weighing(self) -> Iterator[CellKey]:
-        """The candidates one by one, for a policy whose scores take their time."""
-        count = len(self.candidates)
-        try:
-            for done, key in enumerate(self.candidates):
-                self.advance(done, count)
-                yield key
-        finally:
-            self.advance(count, count)
+    def weigh(self, score: Callable[[CellKey], float]) -> dict[CellKey, float]:
+        """The scores of the candidates, for a policy whose scores take their time (see `policies.weighing`)."""
+        return weigh(self.candidates, self.envelope.instance, score, self.advance)
 
     def __repr__(self) -> str:
         return brief(self)
@@ -54,7 +49,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """The cell to measure next, why, and the score of every candidate (empty where the policy has none).
+    """The cell to measure next, why, and the score of every candidate that was weighed (empty where the policy has none).
 
     `to_close_gpu_s`: GPU-seconds that closing what is open is expected to cost, where the policy has an idea of it.
     """

@@ -30,10 +30,11 @@ class Targeted:
         c = situation.certificate
         look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.choice(look.parts)
-        scores = {
-            key: math.fsum(p for p, parts in look.outcomes(key, self.quantiles) if _changed(look, parts, key, now))
-            for key in situation.weighing()
-        }
+        scores = situation.weigh(
+            lambda key: math.fsum(
+                p for p, parts in look.outcomes(key, self.quantiles) if _changed(look, parts, key, now)
+            )
+        )
         key = best(scores, situation.cost_gpu_s)
         return Choice(key, f"changes the committed plan with a chance of {scores[key]:.0%}", scores)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from fleetsieve.instance import CellKey
 from fleetsieve.policies.lookahead import Lookahead
 from fleetsieve.policies.protocol import Choice, Situation, best
 
@@ -25,10 +26,12 @@ class Voi:
         c = situation.certificate
         look = Lookahead(situation.envelope, c.eta, c.epsilon, situation.prior)
         now = look.value(look.parts)
-        scores = {}
-        for key in situation.weighing():
+
+        def score(key: CellKey) -> float:
             gain = math.fsum(p * max(0.0, look.value(parts) - now) for p, parts in look.outcomes(key, self.quantiles))
-            scores[key] = gain / situation.cost_gpu_s[key] if situation.cost_gpu_s[key] > 0.0 else gain
+            return gain / situation.cost_gpu_s[key] if situation.cost_gpu_s[key] > 0.0 else gain
+
+        scores = situation.weigh(score)
         key = best(scores, situation.cost_gpu_s)
         gain = scores[key] * situation.cost_gpu_s[key]
         return Choice(key, f"expected to improve the committed plan by {gain:.3g}", scores)
