@@ -22,12 +22,12 @@ from pathlib import Path
 from milp_overhead import baseline, instance
 from replays import PUBLIC, replay
 
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import certify
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import Cell, CellKey, Fleet, Instance, LoadKind, Measurement, Pool, Reading, Slo, WorkloadClass
-from fleetsieve.solving import Milp
 
 
 def overhead(repeats: int = 30) -> tuple[float, float]:

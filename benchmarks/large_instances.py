@@ -20,12 +20,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from fleetsieve.answers.sensitivity import DemandAxis, study
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.policies import policy_named
+from fleetsieve.loop.policies import policy_named
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sensitivity import DemandAxis, study
-from fleetsieve.sieve import Sieve
 
 TPS = (1, 2, 4, 8)
 SENT = ("class", "tp", "load")

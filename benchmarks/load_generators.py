@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fleetsieve.load.account import records_of
-from fleetsieve.load.aiperf import AIPerf
-from fleetsieve.load.protocol import LoadGenerator, Sent
-from fleetsieve.load.schedule import Schedule, Shape, Tokens, closed_loop, open_loop
-from fleetsieve.load.vllm_bench import VllmBench
-from fleetsieve.statistics.points import quantile
+from fleetsieve.bounds.statistics.points import quantile
+from fleetsieve.live.load.aiperf import AIPerf
+from fleetsieve.live.load.outcome import records_of
+from fleetsieve.live.load.protocol import LoadGenerator, Sent
+from fleetsieve.live.load.schedule import Schedule, Shape, Tokens, closed_loop, open_loop
+from fleetsieve.live.load.vllm_bench import VllmBench
 
 SERVER = Path(__file__).resolve().parents[1] / "tests" / "live" / "hostile_server.py"
 CORES = sorted(os.sched_getaffinity(0))

@@ -19,8 +19,8 @@ import numpy as np
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
 
 from fleetsieve.allocation import MAXIMISED, STAGES, evaluate, tolerance
-from fleetsieve.solving import Milp
-from fleetsieve.solving.highs import OPTIONS
+from fleetsieve.engines.solving import Milp
+from fleetsieve.engines.solving.highs import OPTIONS
 
 
 def instance(loads_of: tuple[int, ...], tps: tuple[int, ...], gpus: int, scale: float, seed: int = 7) -> FleetProblem:

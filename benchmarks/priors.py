@@ -23,13 +23,13 @@ from statistics import fmean
 import numpy as np
 from replays import regret
 
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import Folder, read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance
-from fleetsieve.policies import policy_named
-from fleetsieve.prior import Prediction, Predictions
+from fleetsieve.loop.policies import policy_named
+from fleetsieve.loop.predictions import Prediction, Predictions
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ESTIMATES = SHARED / "data" / "grids" / "aiconfigurator_estimates.csv"

@@ -20,14 +20,14 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from fleetsieve.allocation import Engine, evaluate
-from fleetsieve.cost import grid_cost_gpu_s
-from fleetsieve.envelope import Envelope
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.files import Folder, read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.policies import policy_named
+from fleetsieve.loop.cost import grid_cost_gpu_s
+from fleetsieve.loop.policies import policy_named
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
-from fleetsieve.solving import Milp
 from fleetsieve.studies.clairvoyant import clairvoyant
 
 PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "instances"

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "sensitiv
 
 from drawn import axes_of, drawn, faults
 
-from fleetsieve.sensitivity import study
+from fleetsieve.answers.sensitivity import study
 
 KINDS = ("slo", "success", "gpus", "epsilon", "demand", "scale")
 

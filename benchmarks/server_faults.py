@@ -21,12 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetsieve.processes.session import identity_of
-from fleetsieve.serving.config import ServeConfig
-from fleetsieve.serving.failures import Failure
-from fleetsieve.serving.metrics import ClientMeans, compare, deltas
-from fleetsieve.serving.register import Register
-from fleetsieve.serving.server import Server
+from fleetsieve.live.processes.session import identity_of
+from fleetsieve.live.serving.config import ServeConfig
+from fleetsieve.live.serving.failures import Failure
+from fleetsieve.live.serving.metrics import ClientMeans, compare, deltas
+from fleetsieve.live.serving.register import Register
+from fleetsieve.live.serving.server import Server
 
 HOSTILE = Path(__file__).resolve().parents[1] / "tests" / "live" / "hostile_server.py"
 READY_S, STOP_S = 5.0, 1.0

@@ -28,9 +28,10 @@ import numpy as np
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
 
 from fleetsieve.allocation import Allocation, evaluate
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.statistics.counting import HELD_LOOP
 from fleetsieve.certificate import Certificate, Verdict, certify, under
-from fleetsieve.envelope import Envelope
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -48,7 +49,6 @@ from fleetsieve.instance import (
 )
 from fleetsieve.records import RequestRecords
 from fleetsieve.rule_sets import RULE_SETS
-from fleetsieve.statistics.counting import HELD_LOOP
 
 WINDOW_S = 300.0
 HONEST, FAILED, NO_SERVER = "honest", "failed", "no server started"

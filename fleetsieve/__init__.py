@@ -48,13 +48,14 @@ __version__ = "0.2.0.dev0"
 if TYPE_CHECKING:
     from fleetsieve import figures
     from fleetsieve.allocation import Allocation, Engine, evaluate
+    from fleetsieve.answers.sensitivity import DemandAxis, EpsilonAxis, GivenPlan, GpusAxis, SloAxis, study, study_two
+    from fleetsieve.answers.what_if import with_demand_scale, with_demands, with_floors, with_gpus, with_only_tp
+    from fleetsieve.bounds.envelope import Envelope
     from fleetsieve.certificate import Certificate, Gap, Verdict, certificate_document, certify, check, verdict_sentence
-    from fleetsieve.decision_rules import RULES
-    from fleetsieve.envelope import Envelope
+    from fleetsieve.engines.frontier import Frontier
+    from fleetsieve.engines.solving import Milp
     from fleetsieve.errors import FleetSieveError, InputError, SolveFailed, SolverMissing, UsageError
     from fleetsieve.files import Folder, bundled_names, read_instance, read_measurements, write_instance
-    from fleetsieve.frontier import Frontier
-    from fleetsieve.history import History, read_history
     from fleetsieve.instance import (
         Cell,
         CellKey,
@@ -72,45 +73,44 @@ if TYPE_CHECKING:
         WorkloadClass,
     )
     from fleetsieve.interactive import history_of, recheck, replay, solve
-    from fleetsieve.journal import digests
-    from fleetsieve.policies import POLICIES, Policy, policy_named
+    from fleetsieve.loop.policies import POLICIES, Policy, policy_named
+    from fleetsieve.loop.sieve import Experiment, Sieve
+    from fleetsieve.loop.stopping import UnprofitableWithin
     from fleetsieve.presentation.sensitivity_plot import map_plot, study_plot
     from fleetsieve.probes import Probe, Replay
-    from fleetsieve.running import Step
-    from fleetsieve.sensitivity import DemandAxis, EpsilonAxis, GivenPlan, GpusAxis, SloAxis, study, study_two
-    from fleetsieve.sieve import Experiment, Sieve
-    from fleetsieve.solving import Milp
-    from fleetsieve.stopping import UnprofitableWithin
+    from fleetsieve.runs.history import History, read_history
+    from fleetsieve.runs.journal import digests
+    from fleetsieve.runs.stepping import Step
+    from fleetsieve.studies.decision_rules import RULES
     from fleetsieve.tables import cells_table, plan_table, steps_table, study_table
-    from fleetsieve.what_if import with_demand_scale, with_demands, with_floors, with_gpus, with_only_tp
 
 _HOMES = {
     "allocation": ("Allocation", "Engine", "evaluate"),
     "certificate": (
         "Certificate", "Gap", "Verdict", "certificate_document", "certify", "check", "verdict_sentence",
     ),
-    "decision_rules": ("RULES",),
-    "envelope": ("Envelope",),
+    "studies.decision_rules": ("RULES",),
+    "bounds.envelope": ("Envelope",),
     "errors": ("FleetSieveError", "InputError", "SolveFailed", "SolverMissing", "UsageError"),
     "files": ("Folder", "bundled_names", "read_instance", "read_measurements", "write_instance"),
-    "frontier": ("Frontier",),
-    "history": ("History", "read_history"),
+    "engines.frontier": ("Frontier",),
+    "runs.history": ("History", "read_history"),
     "instance": (
         "Cell", "CellKey", "CertificateSettings", "Facts", "Fleet", "Instance", "LoadKind", "MeasureSettings", "Measurement",
         "Pool", "Reading", "Slo", "Status", "WorkloadClass",
     ),
     "interactive": ("history_of", "recheck", "replay", "solve"),
-    "journal": ("digests",),
-    "policies": ("POLICIES", "Policy", "policy_named"),
+    "runs.journal": ("digests",),
+    "loop.policies": ("POLICIES", "Policy", "policy_named"),
     "presentation.sensitivity_plot": ("map_plot", "study_plot"),
     "probes": ("Probe", "Replay"),
-    "running": ("Step",),
-    "sensitivity": ("DemandAxis", "EpsilonAxis", "GivenPlan", "GpusAxis", "SloAxis", "study", "study_two"),
-    "sieve": ("Experiment", "Sieve"),
-    "solving": ("Milp",),
-    "stopping": ("UnprofitableWithin",),
+    "runs.stepping": ("Step",),
+    "answers.sensitivity": ("DemandAxis", "EpsilonAxis", "GivenPlan", "GpusAxis", "SloAxis", "study", "study_two"),
+    "loop.sieve": ("Experiment", "Sieve"),
+    "engines.solving": ("Milp",),
+    "loop.stopping": ("UnprofitableWithin",),
     "tables": ("cells_table", "plan_table", "steps_table", "study_table"),
-    "what_if": ("with_demand_scale", "with_demands", "with_floors", "with_gpus", "with_only_tp"),
+    "answers.what_if": ("with_demand_scale", "with_demands", "with_floors", "with_gpus", "with_only_tp"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

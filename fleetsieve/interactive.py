@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.allocation import Engine
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, certify, change, gap_document
-from fleetsieve.engines import engine_of
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.choosing import engine_of
+from fleetsieve.engines.solving import Milp
 from fleetsieve.files import Folder, read_instance
-from fleetsieve.history import History, LoggedStep
-from fleetsieve.policies import Policy, policy_named
+from fleetsieve.loop.policies import Policy, policy_named
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.rechecking import check_folder
-from fleetsieve.running import Step
-from fleetsieve.sieve import Sieve
-from fleetsieve.solving import Milp
+from fleetsieve.runs.history import History, LoggedStep
+from fleetsieve.runs.rechecking import check_folder
+from fleetsieve.runs.stepping import Step
 
 Source = Folder | str | Path
 """An instance folder that was read, its path, or the name of a bundled instance."""
@@ -107,7 +107,7 @@ def recheck(document: Mapping[str, Any], source: Source) -> list[str]:
     certificate that a newer rule set supersedes does not, and the reasons are given.
 
     >>> from fleetsieve.certificate import certificate_document
-    >>> from fleetsieve.journal import digests
+    >>> from fleetsieve.runs.journal import digests
     >>> read = read_instance("paper-h100-31b")
     >>> document = certificate_document(solve(read), digests(read.path))
     >>> recheck(document, read)

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import pandas as pd
 
 from fleetsieve.allocation import Allocation
+from fleetsieve.answers.sensitivity import Study
+from fleetsieve.answers.sensitivity.document import study_csv
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, placement
-from fleetsieve.envelope import Envelope
 from fleetsieve.instance import TAIL_METRICS, CellKey
-from fleetsieve.running import Step
-from fleetsieve.sensitivity import Study
-from fleetsieve.sensitivity.document import study_csv
+from fleetsieve.runs.stepping import Step
 
 
 def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:
@@ -112,7 +112,7 @@ def study_table(study: Study) -> pd.DataFrame:
     """The intervals of a sensitivity study, with the columns of `fleetsieve sensitivity --csv`; empty fields are NaN.
 
     >>> from fleetsieve.files import read_instance
-    >>> from fleetsieve.sensitivity import GpusAxis, study
+    >>> from fleetsieve.answers.sensitivity import GpusAxis, study
     >>> read = read_instance("paper-h100-31b")
     >>> study_table(study(read.instance, read.measurements, GpusAxis(12, 16)))[["from", "to", "goodput_rps", "gpus_used"]]
        from  to  goodput_rps  gpus_used

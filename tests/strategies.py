@@ -13,7 +13,7 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from hypothesis import strategies as st
 
 from fleetsieve.allocation import STAGES
-from fleetsieve.envelope import Envelope
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.instance import (
     Cell,
     CellKey,

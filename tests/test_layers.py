@@ -3,75 +3,46 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-STORY = """
-    fleetsieve_models       the mathematics: numbers in, Pyomo models out
-    errors                  what can go wrong, said to a person
-    interval                what is known about a number
-    rule_sets brief         what a row means, version by version; what results print of themselves
-    records                 what each request of a look showed
-    instance                what an operator states, what a measurement says
-    prior                   what a tool predicts of cells
-    statistics              rows of one cell -> intervals
-    assumptions             what is taken for granted of cells that were not measured
-    envelope                bounds of every cell
-    standing ladder_tops    whether a cell may be asked for, and why (not); ladders that end too early
-    allocation              a plan and its exact value
-    frontier                the fleet decision without a solver
-    certificate             the gap and the verdict
-    solving                 the fleet decision under HiGHS
-    engines                 the engine that fits a fleet
-    explanation sizing      why a floor cannot be met, and what would do
-    cost belief             what a look costs, what it may show
-    decision_rules          rules without a certificate, to compare with
-    policies                which cell next
-    stopping                when going on does not pay
-    sieve                   ask and tell
-    files                   folders <-> instances
-    processes               a child with all that it starts
-    load                    requests sent to a replica
-    serving                 a server and its GPUs
-    what_if                 the same fleet under other numbers
-    sensitivity             at which numbers the decision changes
-    probes                  what measures a cell
-    journal                 a run on disk
-    running                 a run from its first question to its certificate
-    account history         what a cell can still change; what a run did
-    rechecking              whether a stored certificate still follows from its folder
-    interactive tables      what a notebook asks, in one call each; the answers as tables
-    studies                 what is worth what, where the truth is known
-    simulator               grids without a GPU
-    doctor                  whether this machine can solve
-    figures                 pictures of a decision
-    report                  a run as one page
-    presentation            words and tables for a person
-    cli                     parse, call, print
-"""
-"""From the bottom up. A module imports what stands above it in this text; modules on one line do not import each other."""
 
+def story(readme: str) -> dict[str, int]:
+    """The height of each module in the tree of a README: a line's modules stand on one height, above those of the lines before."""
+    tree = readme.split("## How it is built")[1].split("```")[1].splitlines()[1:]
+    heights: dict[str, int] = {}
+    package = ""
+    for height, line in enumerate(tree):
+        indent, names = len(line) - len(line.lstrip()), line.split()
+        names = [name for name in names if name.endswith(("/", ".py"))]
+        if indent == 0:
+            heights |= {"fleetsieve_models": height} if "models/fleetsieve_models/" in names else {}
+        else:
+            found = [name.removesuffix("/").removesuffix(".py").replace("/", ".") for name in names]
+            if indent == 2:
+                package = found[0]
+            heights |= {f"{package}.{name}" if indent == 4 else name: height for name in found}
+    return heights
+
+
+SOLVERS = ("engines.solving", "engines.choosing")
+DECISIONS = ("bounds.envelope", "certificate", "loop.sieve")
 FORBIDDEN = {
-    "certificate": {"solving": "a certificate can be checked without a solver"},
-    "policies": dict.fromkeys(("solving", "engines"), "a policy scores with the frontier"),
-    "sieve": {
-        **dict.fromkeys(("solving", "engines"), "the loop is given its engine"),
-        "files": "deciding and storing stay apart",
-    },
-    "files": dict.fromkeys(
-        ("envelope", "certificate", "solving", "engines", "sieve"), "reading a folder decides nothing"
-    ),
-    "simulator": dict.fromkeys(("envelope", "certificate", "sieve"), "a simulation knows nothing of decisions"),
+    "certificate": dict.fromkeys(SOLVERS, "a certificate can be checked without a solver"),
+    "loop.policies": dict.fromkeys(SOLVERS, "a policy scores with the frontier"),
+    "loop.sieve": dict.fromkeys(SOLVERS, "the loop is given its engine") | {"files": "deciding and storing stay apart"},
+    "files": dict.fromkeys((*DECISIONS, *SOLVERS), "reading a folder decides nothing"),
+    "simulator": dict.fromkeys(DECISIONS, "a simulation knows nothing of decisions"),
 }
 """Downward imports that are wrong all the same, and why."""
 
 ONLY_HERE = {
-    "highspy": {"solving", "doctor"},
-    "pyomo": {"fleetsieve_models", "solving", "doctor"},
+    "highspy": {"engines.solving", "doctor"},
+    "pyomo": {"fleetsieve_models", "engines.solving", "doctor"},
     "rich": {"presentation", "cli"},
     "click": {"cli"},
     "jinja2": {"report"},
@@ -80,16 +51,25 @@ ONLY_HERE = {
 }
 """Libraries, and the modules that may import them."""
 
-LAYERS = [line.split("  ")[0].split() for line in map(str.strip, STORY.strip().splitlines())]
-HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+HEIGHT = story((ROOT / "README.md").read_text(encoding="utf-8"))
+NESTED = {name.split(".")[0] for name in HEIGHT if "." in name}
+"""Packages whose modules have a height of their own."""
 FILES = sorted([*ROOT.glob("fleetsieve/**/*.py"), *ROOT.glob("models/fleetsieve_models/**/*.py")])
 PUBLIC_NAMES = ROOT / "fleetsieve" / "__init__.py"
 
 
 def module_of(path: Path) -> str:
-    """The layer that a file belongs to: the package or module right under fleetsieve."""
+    """The part of the story that a file belongs to: a module or package right under fleetsieve, or in a nested one."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return "fleetsieve_models" if parts[0] == "models" else "cli" if parts[1] == "__main__" else parts[1]
+    if parts[0] == "models":
+        return "fleetsieve_models"
+    return "cli" if parts[1] == "__main__" else part(parts[1:])
+
+
+def part(parts: Sequence[str]) -> str:
+    """The part of the story that a dotted name under fleetsieve belongs to."""
+    inner = len(parts) > 1 and parts[0] in NESTED and parts[1] != "__init__"
+    return ".".join(parts[:2]) if inner else parts[0]
 
 
 def imported(source: str) -> Iterator[tuple[int, str]]:
@@ -101,6 +81,8 @@ def imported(source: str) -> Iterator[tuple[int, str]]:
             assert node.level == 0, f"line {node.lineno}: a relative import hides where it leads"
             if node.module == "fleetsieve":
                 yield from ((node.lineno, f"fleetsieve.{alias.name}") for alias in node.names)
+            elif node.module in {f"fleetsieve.{package}" for package in NESTED}:
+                yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
             else:
                 yield node.lineno, str(node.module)
 
@@ -110,7 +92,7 @@ def layer(name: str) -> str | None:
     parts = name.split(".")
     if parts[0] == "fleetsieve_models":
         return parts[0]
-    return parts[1] if parts[0] == "fleetsieve" and len(parts) > 1 else None
+    return part(parts[1:]) if parts[0] == "fleetsieve" and len(parts) > 1 else None
 
 
 def breaches(module: str, source: str) -> list[str]:
@@ -148,10 +130,12 @@ def test_the_story_names_nothing_that_is_not_there() -> None:
     [
         ("interval", "from fleetsieve.instance import Cell", "does not stand below it"),
         ("interval", "def f():\n    from fleetsieve import instance", "line 2: interval imports instance"),
-        ("cost", "import fleetsieve.belief", "does not stand below it"),
-        ("sieve", "import fleetsieve.solving.milp", "the loop is given its engine"),
+        ("loop.cost", "import fleetsieve.loop.belief", "does not stand below it"),
+        ("loop.belief", "from fleetsieve.loop import sieve", "does not stand below it"),
+        ("certificate", "from fleetsieve.runs.journal import Journal", "does not stand below it"),
+        ("loop.sieve", "import fleetsieve.engines.solving.milp", "the loop is given its engine"),
         ("fleetsieve_models", "import fleetsieve.errors", "does not stand below it"),
-        ("frontier", "import highspy", "which only"),
+        ("engines.frontier", "import highspy", "which only"),
         ("cli", "import fleetsieve.nowhere", "no place in the story"),
     ],
 )

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fleetsieve.allocation import Allocation, Engine, evaluate
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.standing import candidates
 from fleetsieve.brief import summary
 from fleetsieve.certificate.floors import out_of_reach, plan_within_rounding
 from fleetsieve.certificate.gap import Gap, Lower, Upper, keeps_least_fulfilment
 from fleetsieve.certificate.rule import blocking_stage, meets_floors
-from fleetsieve.envelope import Envelope
 from fleetsieve.errors import SolveFailed
 from fleetsieve.instance import CellKey
-from fleetsieve.standing import candidates
 
 
 class Verdict(StrEnum):

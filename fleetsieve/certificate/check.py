@@ -19,11 +19,11 @@ from typing import Any
 from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.allocation import Allocation, Engine, evaluate
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate.certify import Certificate, certify, settling_cells
 from fleetsieve.certificate.comparing import SCHEMA_1, differences, unknown_keys
 from fleetsieve.certificate.document import SCHEMA, certificate_document, key_of, plan_document, versions
 from fleetsieve.certificate.sentence import floors_by_rounding, listed, rows_apart
-from fleetsieve.envelope import Envelope
 from fleetsieve.errors import FleetSieveError
 from fleetsieve.instance import Instance, Measurement
 from fleetsieve.rule_sets import CURRENT, FIRST, RULE_SETS

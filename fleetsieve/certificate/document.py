@@ -8,13 +8,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fleetsieve.allocation import Allocation, ClassAllocation
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops
 from fleetsieve.certificate.certify import Certificate
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.certificate.sentence import rests_on_bounds, verdict_sentence
-from fleetsieve.envelope import Envelope
 from fleetsieve.instance import TAIL_METRICS, CellKey
 from fleetsieve.interval import Interval
-from fleetsieve.ladder_tops import LadderTop, ladder_tops
 
 Document = dict[str, Any]
 

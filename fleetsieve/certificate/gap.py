@@ -38,7 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetsieve.allocation import TIE
-from fleetsieve.frontier import Curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
+from fleetsieve.engines.frontier import Curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
 
 
 @dataclass(frozen=True, slots=True)

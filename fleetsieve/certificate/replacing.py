@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fleetsieve_models.problem import Configuration
 
-from fleetsieve.envelope import CellBounds, ClassEnvelope, Envelope
+from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope, Envelope
 from fleetsieve.instance import CellKey
 
 

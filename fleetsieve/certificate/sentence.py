@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fleetsieve.allocation import ROUNDED, TIE, Allocation, floor_met
+from fleetsieve.bounds.envelope import Envelope, class_configurations
+from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops
+from fleetsieve.bounds.standing import lacks
+from fleetsieve.bounds.statistics import KnownCell, Rules
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.certificate.replacing import replacing
-from fleetsieve.envelope import Envelope, class_configurations
 from fleetsieve.instance import DEFAULT_POOL, NOISE_KEYS, TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
-from fleetsieve.ladder_tops import LadderTop, ladder_tops
-from fleetsieve.standing import lacks
-from fleetsieve.statistics import KnownCell, Rules
 
 PLAN_RESTS_ON = (
     "all replicas of a class have one configuration: one TP, load and pool",

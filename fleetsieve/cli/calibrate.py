@@ -30,11 +30,11 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     truly worse than the best by more than epsilon; a certified-infeasible when every floor can be met. With --noise records a look
     is a bootstrap of the cell's requests in DIR/records.
     """
+    from fleetsieve.bounds.statistics import REFERENCE_SPREAD
     from fleetsieve.files import read_instance
     from fleetsieve.presentation.calibration import show_calibration
     from fleetsieve.presentation.progress import progress
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
-    from fleetsieve.statistics import REFERENCE_SPREAD
     from fleetsieve.studies import calibrate as study
     from fleetsieve.studies.calibrate_counts import Counts, study_document
 

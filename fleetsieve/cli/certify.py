@@ -29,16 +29,16 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     when the certificate does not hold, and when newer rules supersede it. A folder without a certificate gets a fresh one, which
     is shown and not stored.
     """
+    from fleetsieve.answers.shortage import why_infeasible
+    from fleetsieve.bounds.envelope import Envelope
     from fleetsieve.certificate import certificate_document, certify
-    from fleetsieve.engines import engine_of
-    from fleetsieve.envelope import Envelope
-    from fleetsieve.explanation import why_infeasible
+    from fleetsieve.engines.choosing import engine_of
     from fleetsieve.files import read_instance
-    from fleetsieve.journal import CERTIFICATE, digests
     from fleetsieve.presentation.plans import show_certificate, spent_text
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
-    from fleetsieve.rechecking import check_folder
+    from fleetsieve.runs.journal import CERTIFICATE, digests
+    from fleetsieve.runs.rechecking import check_folder
 
     read = read_instance(folder)
     tell_suspicions(read.suspicions)

@@ -57,16 +57,16 @@ def command(
     Each DIR is an instance with its whole table (or a bundled instance's name), which is revealed cell by cell. A policy without a
     seed runs once: its run does not depend on the order. Instances of one name are told apart by their folders.
     """
-    from fleetsieve.decision_rules import RULES
     from fleetsieve.files import read_instance
     from fleetsieve.files.results import check_result, write_result
-    from fleetsieve.policies import POLICIES
+    from fleetsieve.loop.policies import POLICIES
     from fleetsieve.presentation.comparison import show_comparison
     from fleetsieve.presentation.comparison_plot import check_plot, regret_plot, write_plot
     from fleetsieve.presentation.progress import progress
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
     from fleetsieve.studies.compare import Case, compare
     from fleetsieve.studies.comparison import csv_text, document
+    from fleetsieve.studies.decision_rules import RULES
     from fleetsieve.studies.rules import judged
 
     chosen = list(POLICIES) if policies == "all" else _chosen(policies)

@@ -28,7 +28,7 @@ def command(config: Path | None, no_start: bool, as_json: bool) -> int:
 
     checks = examine()
     if config is not None:
-        from fleetsieve.serving.config import read_serve_config
+        from fleetsieve.live.serving.config import read_serve_config
 
         stated = read_serve_config(config)
         with working("the server and the load generator are tried"):

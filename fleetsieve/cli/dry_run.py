@@ -18,11 +18,11 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
     """Print the commands and the cost of a live run; nothing is started and nothing written."""
     if probing is None or not probing.live:
         raise UsageError("--dry-run is of a live run", "add --probe vllm --config serve.toml")
-    from fleetsieve.cost import cost_gpu_s, grid_cost_gpu_s
     from fleetsieve.files import read_instance, read_predictions
+    from fleetsieve.live.serving.command import command_of, environment_of
+    from fleetsieve.loop.cost import cost_gpu_s, grid_cost_gpu_s
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import messages, results, say
-    from fleetsieve.serving.command import command_of, environment_of
     from fleetsieve.studies.forecast import forecast_gpu_s
 
     read = read_instance(source)

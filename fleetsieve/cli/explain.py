@@ -30,13 +30,13 @@ def command(
 
     And which measurement would settle the verdict, at what cost. A few cells are told of bound by bound.
     """
-    from fleetsieve.account import account, account_document
+    from fleetsieve.answers.diagnosis import account, account_document
+    from fleetsieve.engines.solving import Milp
     from fleetsieve.files import read_instance
-    from fleetsieve.history import read_history, state_of
     from fleetsieve.presentation.cells import show_account
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, tell_suspicions
-    from fleetsieve.solving import Milp
+    from fleetsieve.runs.history import read_history, state_of
 
     read = read_instance(folder)
     tell_suspicions(read.suspicions)

@@ -47,8 +47,8 @@ def command(
     With --grid, looks that are there already are not made again: a grid that was interrupted goes on.
     """
     from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
-    from fleetsieve.cost import server_of
     from fleetsieve.files import append_measurement, read_instance, resolve
+    from fleetsieve.loop.cost import server_of
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.presentation.steps import measured_line
     from fleetsieve.presentation.terminal import messages, results, say
@@ -159,7 +159,7 @@ def _held(folder: Path) -> Iterator[None]:
     """Hold an instance folder, so that no two commands measure into it at once; of a run also what the run itself holds."""
     import fcntl
 
-    from fleetsieve.journal import STEPS
+    from fleetsieve.runs.journal import STEPS
 
     with ExitStack() as held:
         for name in ("instance.toml", STEPS):

@@ -62,10 +62,10 @@ def command(kind: str, folder: str, out: Path, class_name: str | None, dark: boo
 
 def _chart(kind: str, read: Folder, class_name: str | None, *, dark: bool) -> Any:
     from fleetsieve import figures
+    from fleetsieve.bounds.envelope import Envelope
     from fleetsieve.certificate import certify
-    from fleetsieve.engines import Automatic
-    from fleetsieve.envelope import Envelope
-    from fleetsieve.history import read_history
+    from fleetsieve.engines.choosing import Automatic
+    from fleetsieve.runs.history import read_history
 
     palette = figures.DARK if dark else figures.LIGHT
     envelope = Envelope.of(read.instance, read.measurements)

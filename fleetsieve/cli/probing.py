@@ -15,11 +15,11 @@ from fleetsieve.errors import FleetSieveError, InputError, UsageError
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
     from fleetsieve.instance import Cell, Instance
+    from fleetsieve.live.probe import Sending
+    from fleetsieve.live.serving.config import ServeConfig
+    from fleetsieve.live.serving.register import GpuSeconds
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.probes import Probe
-    from fleetsieve.probes.live import Sending
-    from fleetsieve.serving.config import ServeConfig
-    from fleetsieve.serving.register import GpuSeconds
 
 REPLAY, VLLM = "replay", "vllm"
 PROBES = (REPLAY, VLLM)
@@ -74,7 +74,7 @@ def newest(probing: Probing, run: Path) -> Probing:
 
     The run keeps a copy of what it used. Where the two differ one was mended, and the one that was written last counts.
     """
-    from fleetsieve.journal import SERVE
+    from fleetsieve.runs.journal import SERVE
 
     given, kept = probing.config, run / SERVE
     if given is None or not kept.is_file():
@@ -143,7 +143,7 @@ def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) ->
         UsageError: when nothing can be measured, or a class has no load.
         InputError: with every fault of serve.toml or of a trace.
     """
-    from fleetsieve.probes.sending import measurable, sending_of, too_few_requests
+    from fleetsieve.live.sending import measurable, sending_of, too_few_requests
 
     assert probing.config is not None
     config = _stated(probing.config, probing.folder)
@@ -169,7 +169,7 @@ def _stated(path: Path, folder: Path | None) -> ServeConfig:
     Raises:
         InputError: with every fault; of a copy whose `folder` is gone, the hint says what mends that.
     """
-    from fleetsieve.serving.config import read_serve_config
+    from fleetsieve.live.serving.config import read_serve_config
 
     try:
         return read_serve_config(path, folder)
@@ -201,8 +201,8 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
 def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSieveError, ...]:
     """The commands that are not there and the endpoints that cannot be measured, looked at before anything is started."""
     from fleetsieve.errors import EngineMissing
-    from fleetsieve.serving.command import program_path, why_not_run
-    from fleetsieve.serving.endpoint import Endpoint
+    from fleetsieve.live.serving.command import program_path, why_not_run
+    from fleetsieve.live.serving.endpoint import Endpoint
 
     absent: list[FleetSieveError] = []
     generator = config.load.program
@@ -240,15 +240,15 @@ def opened(
     """
     if not probing.live:
         from fleetsieve.files import read_measurements
-        from fleetsieve.journal import HIDDEN
         from fleetsieve.probes import Replay
+        from fleetsieve.runs.journal import HIDDEN
 
         yield Replay(read_measurements(run / HIDDEN, read.instance), read.measurements)
         return
+    from fleetsieve.live.probe import Live
+    from fleetsieve.live.replicas import Replicas
+    from fleetsieve.live.serving.register import leave_others, stop_orphans
     from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.probes.live import Live
-    from fleetsieve.probes.replicas import Replicas
-    from fleetsieve.serving.register import leave_others, stop_orphans
 
     assert view is not None
     for server in leave_others(run):

@@ -24,10 +24,10 @@ def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> 
     """
     from fleetsieve.files import read_instance
     from fleetsieve.files.results import check_result, write_result
-    from fleetsieve.journal import STEPS
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, say, tell_suspicions
     from fleetsieve.report import report_html
+    from fleetsieve.runs.journal import STEPS
 
     read = read_instance(folder)
     tell_suspicions(read.suspicions)

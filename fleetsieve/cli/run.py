@@ -71,10 +71,10 @@ def command(
     Everything is stored in the run folder as it happens: a run that is killed goes on with --resume and ends with the same bytes as
     one that was never killed.
     """
-    from fleetsieve import journal as journals
     from fleetsieve.files import resolve
-    from fleetsieve.policies import policy_named
+    from fleetsieve.loop.policies import policy_named
     from fleetsieve.presentation.terminal import messages, say
+    from fleetsieve.runs import journal as journals
 
     source = resolve(folder)
     wished = probings.asked(replay, probe, config, endpoints, max_servers)
@@ -137,9 +137,10 @@ def _digest(path: Path) -> str | None:
 
 def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probing: probings.Probing | None) -> None:
     """Make the run folder, after every check that could refuse it."""
-    from fleetsieve import __version__, journal
+    from fleetsieve import __version__
     from fleetsieve.files import read_instance, read_measurements, read_predictions
     from fleetsieve.presentation.terminal import tell_suspicions
+    from fleetsieve.runs import journal
 
     if probing is None:
         raise UsageError(
@@ -161,8 +162,8 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
             raise UsageError(f"{table} has no rows to replay", "measure it, simulate it, or run live with --probe vllm")
     if prior is not None:
         tell_suspicions(read_predictions(prior, read.instance).suspicions)
+    from fleetsieve.engines.solving import ready
     from fleetsieve.rule_sets import CURRENT
-    from fleetsieve.solving import ready
 
     ready()
     start: dict[str, Any] = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, **probing.stated,

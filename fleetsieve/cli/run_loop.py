@@ -19,10 +19,10 @@ from fleetsieve.errors import InputError, UsageError
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
     from fleetsieve.instance import Measurement
-    from fleetsieve.journal import Journal
+    from fleetsieve.live.serving.register import GpuSeconds
+    from fleetsieve.loop.sieve import Sieve
     from fleetsieve.probes import Probe
-    from fleetsieve.serving.register import GpuSeconds
-    from fleetsieve.sieve import Sieve
+    from fleetsieve.runs.journal import Journal
 
 FAILED_CELLS = 4
 HORIZON = "stop_when_unprofitable_h"
@@ -60,10 +60,10 @@ class Request:
 
 def sieve_of(read: Folder, stated: Request, probe: Probe, prior: Any) -> Sieve:
     """The state of a run before any measurement."""
-    from fleetsieve.policies import policy_named
-    from fleetsieve.sieve import Sieve
-    from fleetsieve.solving import Milp
-    from fleetsieve.stopping import UnprofitableWithin
+    from fleetsieve.engines.solving import Milp
+    from fleetsieve.loop.policies import policy_named
+    from fleetsieve.loop.sieve import Sieve
+    from fleetsieve.loop.stopping import UnprofitableWithin
 
     return Sieve.start(
         read.instance,
@@ -80,8 +80,8 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     """Go on with the run of `journal` until it is finished; gives the exit code."""
     from fleetsieve import __version__
     from fleetsieve.files import read_predictions
-    from fleetsieve.journal import PRIOR
     from fleetsieve.presentation.terminal import messages, say
+    from fleetsieve.runs.journal import PRIOR
 
     if journal.start.get("fleetsieve") != __version__:
         version = journal.start.get("fleetsieve")
@@ -131,8 +131,8 @@ def _hinting(way_on: str) -> Iterator[None]:
 
 def _paid(journal: Journal, rows: Sequence[Measurement]) -> GpuSeconds:
     """What `rows` cost, those that the run measured and those that were added by hand; its log tells which."""
-    from fleetsieve.running import BY_HAND
-    from fleetsieve.serving.register import GpuSeconds
+    from fleetsieve.live.serving.register import GpuSeconds
+    from fleetsieve.runs.stepping import BY_HAND
 
     cost_gpu_s = {True: 0.0, False: 0.0}
     for row, line in zip(rows, journal.lines[1:], strict=False):
@@ -147,7 +147,7 @@ def _read(journal: Journal) -> Folder:
         InputError: when its files have faults; where rows have some, the hint says what can be done about those.
     """
     from fleetsieve.files import read_instance
-    from fleetsieve.journal import MEASURED
+    from fleetsieve.runs.journal import MEASURED
 
     try:
         return read_instance(journal.folder)
@@ -163,7 +163,7 @@ def _read(journal: Journal) -> Folder:
 
 def _way_on(journal: Journal, probing: Probing) -> str:
     """The command that goes on with a run once what ended it is mended."""
-    from fleetsieve.journal import SERVE
+    from fleetsieve.runs.journal import SERVE
 
     command = f"fleetsieve run {shlex.quote(str(journal.folder))} --resume"
     if probing.config is None or probing.config == journal.folder / SERVE:
@@ -194,8 +194,8 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:
     """A serve.toml that was mended on the way takes the place of the one that the run folder has."""
     from fleetsieve.files import replace_file
-    from fleetsieve.journal import SERVE
-    from fleetsieve.running import refuse_changed
+    from fleetsieve.runs.journal import SERVE
+    from fleetsieve.runs.stepping import refuse_changed
 
     kept, config = journal.folder / SERVE, probing.config
     if config is not None and config.resolve() != kept.resolve() and config.is_file():
@@ -236,17 +236,17 @@ def _looped(
 
     Where [measure] states no start of a server, the grid of a live run has them as the run measured them, from the first one on.
     """
-    from fleetsieve.cost import grid_cost_gpu_s
+    from fleetsieve.loop.cost import grid_cost_gpu_s
     from fleetsieve.presentation.progress import Advancing
     from fleetsieve.presentation.steps import show_start, show_step
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.probes import Replay
-    from fleetsieve.running import resume, run, run_side_by_side
+    from fleetsieve.runs.stepping import resume, run, run_side_by_side
 
     def grid() -> float:
         if not probing.live:
             return grid_cost_gpu_s(read.instance, cells)
-        from fleetsieve.serving.register import measured_starts_s
+        from fleetsieve.live.serving.register import measured_starts_s
 
         return grid_cost_gpu_s(read.instance, cells, measured_starts_s(journal.folder))
 
@@ -289,8 +289,8 @@ def _measured_before(rows: Sequence[Measurement]) -> str:
 
 def _certified(journal: Journal, sieve: Sieve) -> str:
     """Store the certificate; gives why floors cannot be met, where they cannot."""
-    from fleetsieve.explanation import why_infeasible
-    from fleetsieve.running import final_document
+    from fleetsieve.answers.shortage import why_infeasible
+    from fleetsieve.runs.stepping import final_document
 
     why = why_infeasible(sieve.certificate)
     journal.write_certificate(final_document(sieve, journal, why))
@@ -314,7 +314,7 @@ def _told(
     from fleetsieve.presentation.plans import show_certificate
     from fleetsieve.presentation.steps import cost_line
     from fleetsieve.presentation.terminal import results, say
-    from fleetsieve.running import failed_cells, stopped_document
+    from fleetsieve.runs.stepping import failed_cells, stopped_document
 
     certificate = sieve.certificate
     if as_json:

@@ -14,7 +14,7 @@ from fleetsieve.cli.options import VERDICT_CODES, pairs
 from fleetsieve.errors import UsageError
 
 if TYPE_CHECKING:
-    from fleetsieve.envelope import Envelope
+    from fleetsieve.bounds.envelope import Envelope
 
 BOUNDS = click.Choice(["both", "conservative", "optimistic"])
 FORMULATIONS = click.Choice(["lexicographic", "fewest-gpus"])
@@ -56,8 +56,8 @@ def command(
 
     The conservative plan commits measured cells at their lower bounds; the optimistic one is the best that the bounds allow.
     """
-    from fleetsieve import what_if
-    from fleetsieve.envelope import Envelope
+    from fleetsieve.answers import what_if
+    from fleetsieve.bounds.envelope import Envelope
     from fleetsieve.files import read_instance
     from fleetsieve.files.plausibility import wide_slack
     from fleetsieve.presentation.plans import spent_text
@@ -103,13 +103,13 @@ def _check_fractions(eta: float | None, epsilon: float | None) -> None:
 def _lexicographic(
     envelope: Envelope, bounds: str, spent: str, folder: Path, out: Path | None, *, as_json: bool
 ) -> str:
+    from fleetsieve.answers.shortage import why_infeasible
     from fleetsieve.certificate import certificate_document, certify
-    from fleetsieve.explanation import why_infeasible
-    from fleetsieve.journal import digests, write_json
+    from fleetsieve.engines.solving import Milp
     from fleetsieve.presentation.plans import show_certificate
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results
-    from fleetsieve.solving import Milp
+    from fleetsieve.runs.journal import digests, write_json
 
     with working("solving"):
         certificate = certify(envelope, Milp())
@@ -125,10 +125,10 @@ def _lexicographic(
 
 
 def _fewest_gpus(envelope: Envelope, bounds: str, spent: str, *, as_json: bool) -> str:
+    from fleetsieve.answers.sizing import size, sizing_document
     from fleetsieve.presentation.plans import show_sizing
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results
-    from fleetsieve.sizing import size, sizing_document
 
     with working("solving"):
         sizing = size(envelope)

@@ -12,8 +12,8 @@ from fleetsieve.cli.main import emit, error_document, fault_documents, tell_fail
 from fleetsieve.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from fleetsieve.bounds.ladder_tops import LadderTop
     from fleetsieve.files import Folder
-    from fleetsieve.ladder_tops import LadderTop
 
 COUNTS = {
     "classes": ("class", "classes"),
@@ -33,9 +33,9 @@ COUNTS = {
 @options.as_json
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     """Check an instance folder and tell every fault of its files at once, each with file, line, column and value."""
+    from fleetsieve.bounds.ladder_tops import told_top
     from fleetsieve.certificate.document import top_document
     from fleetsieve.files import bundled_names, read_instance
-    from fleetsieve.ladder_tops import told_top
     from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
     if list_bundled:
@@ -84,8 +84,8 @@ def _counted(number: int, one: str, many: str) -> str:
 
 
 def _tops(read: Folder) -> tuple[LadderTop, ...]:
-    from fleetsieve.envelope import Envelope
-    from fleetsieve.ladder_tops import ladder_tops
+    from fleetsieve.bounds.envelope import Envelope
+    from fleetsieve.bounds.ladder_tops import ladder_tops
 
     return ladder_tops(Envelope.of(read.instance, read.measurements)) if read.measurements else ()
 
@@ -114,9 +114,9 @@ def _limits(read: Folder) -> list[str]:
 
 
 def _summary(read: Folder) -> dict[str, Any]:
-    from fleetsieve.cost import grid_cost_gpu_s
+    from fleetsieve.bounds.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
     from fleetsieve.instance import Status
-    from fleetsieve.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
+    from fleetsieve.loop.cost import grid_cost_gpu_s
 
     instance = read.instance
     cells = [cell for cell in instance.cells if not cell.excluded]

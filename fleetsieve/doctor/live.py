@@ -9,12 +9,12 @@ from pathlib import Path
 
 from fleetsieve.doctor.check import Check
 from fleetsieve.errors import FleetSieveError
-from fleetsieve.serving.command import program_path, why_not_run
-from fleetsieve.serving.config import ServeConfig
-from fleetsieve.serving.gpus import FREE_SHARE, occupied, read_memory, refuse_same
-from fleetsieve.serving.locks import Locks
-from fleetsieve.serving.register import Register
-from fleetsieve.serving.server import Server
+from fleetsieve.live.serving.command import program_path, why_not_run
+from fleetsieve.live.serving.config import ServeConfig
+from fleetsieve.live.serving.gpus import FREE_SHARE, occupied, read_memory, refuse_same
+from fleetsieve.live.serving.locks import Locks
+from fleetsieve.live.serving.register import Register
+from fleetsieve.live.serving.server import Server
 
 LEAST_FREE_BYTES = 5 << 30
 """Disk that a run may need: records, logs, and what the load generator writes meanwhile."""

@@ -37,7 +37,7 @@ def _package(name: str) -> Check:
 
 def _self_test() -> Check:
     try:
-        from fleetsieve.solving import ready
+        from fleetsieve.engines.solving import ready
 
         ready()
     except SolverMissing as fault:
@@ -47,7 +47,7 @@ def _self_test() -> Check:
 
 def _threads() -> Check:
     try:
-        from fleetsieve.solving import threads_in_use
+        from fleetsieve.engines.solving import threads_in_use
 
         count = threads_in_use()
     except SolverMissing as fault:

@@ -4,9 +4,9 @@ Nothing heavy is imported before the first figure is drawn; it needs the extra `
 
 >>> from fleetsieve import figures
 >>> from fleetsieve.certificate import certify
->>> from fleetsieve.envelope import Envelope
+>>> from fleetsieve.bounds.envelope import Envelope
 >>> from fleetsieve.files import read_instance
->>> from fleetsieve.frontier import Frontier
+>>> from fleetsieve.engines.frontier import Frontier
 >>> read = read_instance("paper-h100-31b")
 >>> certificate = certify(Envelope.of(read.instance, read.measurements), Frontier())
 >>> chart = figures.capacity(certificate)  # an altair chart: a notebook shows it, `chart.save` writes it

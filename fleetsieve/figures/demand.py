@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from fleetsieve.allocation import Allocation, Engine
+from fleetsieve.answers.what_if import largest_demand_scale, with_demand_scale
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, certify
-from fleetsieve.envelope import Envelope
 from fleetsieve.figures.drawing import TIES, Chart, Stroke, altair, only, sized, strokes, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.instance import Instance
 from fleetsieve.interval import lower_text, upper_text
-from fleetsieve.what_if import largest_demand_scale, with_demand_scale
 
 SCALES = tuple(round(0.5 + 0.05 * k, 2) for k in range(31))
 """0.5 to 2.0 in steps of 0.05: the curves are sampled there."""

@@ -7,8 +7,8 @@ from typing import Any
 from fleetsieve.certificate import Gap, gap_document
 from fleetsieve.figures.drawing import TIES, Chart, Stroke, altair, only, plain, sized, strokes, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
-from fleetsieve.history import History
 from fleetsieve.interval import upper_text
+from fleetsieve.runs.history import History
 
 STAGES = {"shortfall": "floors", "min_fulfilment": "least fulfilment", "goodput": "goodput"}
 """The stages of the gap, and how a figure calls them."""

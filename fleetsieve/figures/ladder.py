@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetsieve.account.cells import limit_name
-from fleetsieve.assumptions import CAPACITY
+from fleetsieve.answers.diagnosis.cells import limit_name
+from fleetsieve.bounds.assumptions import CAPACITY
 from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fleetsieve.assumptions import CAPACITY
+from fleetsieve.bounds.assumptions import CAPACITY
+from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope
 from fleetsieve.certificate import Certificate
-from fleetsieve.envelope import CellBounds, ClassEnvelope
 from fleetsieve.figures.drawing import plain, titled
 from fleetsieve.figures.states import SIGNS, UNUSABLE, State, rate, seconds, state_of, state_text
 from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, LoadKind

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from fleetsieve.account.cells import limit_name
+from fleetsieve.answers.diagnosis.cells import limit_name
+from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope
 from fleetsieve.certificate import Certificate
-from fleetsieve.envelope import CellBounds, ClassEnvelope
 from fleetsieve.figures.palette import Palette
 from fleetsieve.instance import TAIL_METRICS, CellKey
 from fleetsieve.interval import Interval

@@ -28,7 +28,7 @@ LONGEST_ANSWER_S = 60.0
 
 def suspect_contradictions(instance: Instance, rows: Iterable[Measurement], faults: FaultList) -> None:
     """Add what the rows of a measurements file contradict themselves in; those with records have these to decide."""
-    from fleetsieve.statistics import rows_that_count  # here: it needs numpy, which takes a while to load
+    from fleetsieve.bounds.statistics import rows_that_count  # here: it needs numpy, which takes a while to load
 
     given = tuple(rows)
     if not given:

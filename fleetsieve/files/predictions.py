@@ -16,7 +16,7 @@ from fleetsieve.files.schema import AT_LEAST_ONE, MEASUREMENTS, POSITIVE, Column
 from fleetsieve.files.spelling import composed
 from fleetsieve.files.table import Table, optional, read_table
 from fleetsieve.instance import DEFAULT_POOL, CellKey, Instance, Status
-from fleetsieve.prior import Prediction, Predictions
+from fleetsieve.loop.predictions import Prediction, Predictions
 
 LATENCIES = ("ttft_p99_s", "e2e_p99_s", "tpot_p99_s")
 VALUES = ("throughput_rps", *LATENCIES)

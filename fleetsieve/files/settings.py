@@ -136,7 +136,7 @@ class _Reader(TomlTables):
         return Pool(**(values | self.values(place, table, keys)))
 
     def assumptions(self) -> Mapping[str, Mapping[str, float | bool]]:
-        from fleetsieve.assumptions import SETTINGS  # here: it needs numpy, which takes a while to load
+        from fleetsieve.bounds.assumptions import SETTINGS  # here: it needs numpy, which takes a while to load
 
         section = self.table("assumptions") or {}
         self.refuse_unknown(("assumptions",), section, SETTINGS)

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fleetsieve.account import Account, Bound, CellAccount, Next
-from fleetsieve.account.cells import limit_name
-from fleetsieve.assumptions import CAPACITY, MEMORY
+from fleetsieve.answers.diagnosis import Account, Bound, CellAccount, Next
+from fleetsieve.answers.diagnosis.cells import limit_name
+from fleetsieve.bounds.assumptions import CAPACITY, MEMORY
 from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import gap_text, listed
 from fleetsieve.instance import TAIL_METRICS, CellKey

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from fleetsieve.bounds.standing import candidates
 from fleetsieve.certificate.sentence import listed
 from fleetsieve.instance import CellKey
-from fleetsieve.sieve import Sieve
-from fleetsieve.standing import candidates
+from fleetsieve.loop.sieve import Sieve
 
 MOST = 3
 """Cells that are named; of the others their number is given."""

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fleetsieve.instance import CellKey
+from fleetsieve.live.probe import Phase
+from fleetsieve.loop.sieve import Experiment
 from fleetsieve.presentation.steps import show_step
 from fleetsieve.presentation.terminal import literal, say
-from fleetsieve.probes.live import Phase
-from fleetsieve.running import Step
-from fleetsieve.sieve import Experiment
+from fleetsieve.runs.stepping import Step
 
 PLAIN_EVERY_S = 30.0
 """Seconds of one phase between two lines without a terminal."""

@@ -12,17 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from fleetsieve.allocation import Allocation
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import gap_text, rests_on_bounds
-from fleetsieve.cost import grid_cost_gpu_s, rows_cost_gpu_s
-from fleetsieve.envelope import Envelope
 from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance, Measurement
 from fleetsieve.interval import Interval, lower_text, upper_text
+from fleetsieve.loop.cost import grid_cost_gpu_s, rows_cost_gpu_s
 from fleetsieve.presentation.terminal import is_wide, literal, say, show_table
 
 if TYPE_CHECKING:
-    from fleetsieve.sizing import Sizing
-    from fleetsieve.solving import Need
+    from fleetsieve.answers.sizing import Sizing
+    from fleetsieve.engines.solving import Need
 
 STYLES = {Verdict.FEASIBLE: "bold green", Verdict.UNDECIDED: "bold yellow", Verdict.INFEASIBLE: "bold red"}
 
@@ -62,7 +62,7 @@ def show_sizing(console: Console, s: Sizing, *, bounds: str, spent: str) -> None
             )
             show_table(console, table)
             say(console, _needs(need))
-    from fleetsieve.sizing import sizing_sentence  # it imports the solver
+    from fleetsieve.answers.sizing import sizing_sentence  # it imports the solver
 
     say(console, sizing_sentence(s), STYLES[s.verdict])
     say(console, f"spent: {spent}")

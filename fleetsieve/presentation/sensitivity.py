@@ -10,11 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fleetsieve.certificate import Verdict
-from fleetsieve.certificate.sentence import gap_text, listed
-from fleetsieve.interval import lower_text
-from fleetsieve.presentation.terminal import literal, say, show_table
-from fleetsieve.sensitivity import (
+from fleetsieve.answers.sensitivity import (
     BROKEN,
     Axis,
     DemandAxis,
@@ -26,8 +22,12 @@ from fleetsieve.sensitivity import (
     Stretch,
     Study,
 )
-from fleetsieve.sensitivity.answers import answers, binding, passing
-from fleetsieve.sensitivity.document import allocation_text
+from fleetsieve.answers.sensitivity.answers import answers, binding, passing
+from fleetsieve.answers.sensitivity.document import allocation_text
+from fleetsieve.certificate import Verdict
+from fleetsieve.certificate.sentence import gap_text, listed
+from fleetsieve.interval import lower_text
+from fleetsieve.presentation.terminal import literal, say, show_table
 
 
 def show_study(console: Console, study: Study) -> None:

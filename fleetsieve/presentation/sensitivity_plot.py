@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
+from fleetsieve.answers.sensitivity import Axis, Decision, GpusAxis, Map, Stretch, Study
+from fleetsieve.answers.sensitivity.document import allocation_text
 from fleetsieve.instance import CellKey
-from fleetsieve.sensitivity import Axis, Decision, GpusAxis, Map, Stretch, Study
-from fleetsieve.sensitivity.document import allocation_text
 
 POINTS = 25
 """Points of a curve inside a stretch in which the figures move with the demand."""

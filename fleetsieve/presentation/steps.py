@@ -9,7 +9,7 @@ from rich.text import Text
 
 from fleetsieve.instance import Measurement, Status
 from fleetsieve.presentation.terminal import literal, say, say_text
-from fleetsieve.running import Step
+from fleetsieve.runs.stepping import Step
 
 
 def show_start(console: Console, name: str, policy: str, cells: int, grid_gpu_s: float) -> None:

@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 import numpy as np
 
+from fleetsieve.bounds.statistics.points import point_row
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.probes.noisy import look_generator
 from fleetsieve.records import RequestRecords
-from fleetsieve.statistics.points import point_row
 
 
 class Resampled:

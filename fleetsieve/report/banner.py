@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.sentence import floors_as_demand, kinds_of_figures, listed, measured_cells
-from fleetsieve.cost import grid_cost_gpu_s
 from fleetsieve.instance import Status
+from fleetsieve.live.serving.register import measured_starts_s
+from fleetsieve.loop.cost import grid_cost_gpu_s
+from fleetsieve.loop.stopping import Stop
 from fleetsieve.report.failing import failed_cells, lost_gpu_s
 from fleetsieve.report.headroom import by_class
 from fleetsieve.report.rounding import gap_part, points, rate, share
-from fleetsieve.serving.register import measured_starts_s
-from fleetsieve.stopping import Stop
 
 if TYPE_CHECKING:
     from fleetsieve.report.building import Told

@@ -10,12 +10,15 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from fleetsieve.account import Account, account
 from fleetsieve.allocation import Engine
+from fleetsieve.answers.diagnosis import Account, account
+from fleetsieve.answers.what_if import largest_demand_scale
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Gap, Verdict, certify
 from fleetsieve.certificate.document import versions
-from fleetsieve.engines import Automatic, engine_of
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.choosing import Automatic, engine_of
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import SolverMissing
 from fleetsieve.figures.grid import states_in
 from fleetsieve.figures.html import SCRIPT, STYLE, library, policy
@@ -23,11 +26,8 @@ from fleetsieve.figures.palette import style_sheet
 from fleetsieve.figures.states import State
 from fleetsieve.files import Folder
 from fleetsieve.files.shell import shell_word, shell_words
-from fleetsieve.frontier import Frontier
-from fleetsieve.history import History, read_history, state_of
 from fleetsieve.instance import Instance
-from fleetsieve.journal import PRIOR, SERVE, digests
-from fleetsieve.rechecking import check_folder
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.report.banner import MEANINGS, caveats, facts, lead, stop_words
 from fleetsieve.report.failing import failed_line, failures, undecided_by_failures
 from fleetsieve.report.headroom import room, to_serve_all, why_short, with_fewer
@@ -44,9 +44,9 @@ from fleetsieve.report.words import (
     step_rows,
     verdict_words,
 )
-from fleetsieve.sieve import Sieve
-from fleetsieve.solving import Milp
-from fleetsieve.what_if import largest_demand_scale
+from fleetsieve.runs.history import History, read_history, state_of
+from fleetsieve.runs.journal import PRIOR, SERVE, digests
+from fleetsieve.runs.rechecking import check_folder
 
 TEMPLATE = "page.html"
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from fleetsieve.account import Account
+from fleetsieve.answers.diagnosis import Account
+from fleetsieve.bounds.statistics import KnownCell
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.sentence import listed
-from fleetsieve.cost import row_cost_gpu_s, server_after
 from fleetsieve.instance import CellKey, Instance, Measurement, Status
-from fleetsieve.statistics import KnownCell
+from fleetsieve.loop.cost import row_cost_gpu_s, server_after
 
 Row = dict[str, Any]
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 
 from fleetsieve_models.problem import FleetProblem
 
-from fleetsieve.account.cells import limit_name
 from fleetsieve.allocation import TIE
+from fleetsieve.answers.diagnosis.cells import limit_name
+from fleetsieve.answers.sensitivity import GpusAxis
+from fleetsieve.answers.shortage import shortage_of
+from fleetsieve.answers.what_if import with_floors, with_gpus
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.certificate.floors import out_of_reach
 from fleetsieve.certificate.sentence import listed
-from fleetsieve.engines import engine_for, engine_of
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.choosing import engine_for, engine_of
+from fleetsieve.engines.frontier import counting_places_all
+from fleetsieve.engines.solving import optimise_fewest_gpus
 from fleetsieve.errors import SolveFailed
-from fleetsieve.explanation import shortage_of
 from fleetsieve.files import Folder
-from fleetsieve.frontier import counting_places_all
 from fleetsieve.instance import TAIL_METRICS, CellKey, Instance
 from fleetsieve.report.rounding import rate, share
-from fleetsieve.sensitivity import GpusAxis
-from fleetsieve.solving import optimise_fewest_gpus
-from fleetsieve.what_if import with_floors, with_gpus
 
 NARROW = 0.05
 """A p99 closer to its limit than this share of the limit is named at the top of the page."""

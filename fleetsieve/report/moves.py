@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fleetsieve.account.cells import limit_name
 from fleetsieve.allocation import TIE
+from fleetsieve.answers.diagnosis.cells import limit_name
+from fleetsieve.answers.sensitivity import Axis, Decision, DemandAxis, GpusAxis, SloAxis, Span, Study, study
+from fleetsieve.answers.sensitivity.answers import added, answers
+from fleetsieve.answers.what_if import largest_demand_scale
 from fleetsieve.certificate import placement
 from fleetsieve.errors import SolveFailed
 from fleetsieve.files import Folder
@@ -13,9 +16,6 @@ from fleetsieve.files.toml_schema import MOST_GPUS
 from fleetsieve.instance import TAIL_METRICS
 from fleetsieve.report.headroom import fewer_gpus
 from fleetsieve.report.rounding import points, rate
-from fleetsieve.sensitivity import Axis, Decision, DemandAxis, GpusAxis, SloAxis, Span, Study, study
-from fleetsieve.sensitivity.answers import added, answers
-from fleetsieve.what_if import largest_demand_scale
 
 FACTORS = 0.5, 2.0
 """The range that is studied, as multiples of a limit or of the demand; a reach of a limit may go beyond it."""

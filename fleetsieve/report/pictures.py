@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fleetsieve.allocation import Allocation
-from fleetsieve.assumptions import CAPACITY
+from fleetsieve.bounds.assumptions import CAPACITY
 from fleetsieve.certificate import Verdict
 from fleetsieve.errors import SolveFailed
 from fleetsieve.figures.allocation import allocation_chart, allocation_height

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleetsieve.account import Account
-from fleetsieve.account.cells import limit_name
 from fleetsieve.allocation import Allocation
+from fleetsieve.answers.diagnosis import Account
+from fleetsieve.answers.diagnosis.cells import limit_name
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import listed, rests_on_bounds
-from fleetsieve.cost import cost_gpu_s
-from fleetsieve.envelope import Envelope
 from fleetsieve.figures.states import limits_text
 from fleetsieve.figures.states import rate as rate_text
-from fleetsieve.history import History, LoggedStep
 from fleetsieve.instance import TAIL_METRICS, CellKey, Instance, LoadKind, Status, WorkloadClass
 from fleetsieve.interval import Interval
-from fleetsieve.journal import SERVE
+from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.report.failing import ENDINGS
 from fleetsieve.report.rounding import gap_part, rate, share
+from fleetsieve.runs.history import History, LoggedStep
+from fleetsieve.runs.journal import SERVE
 
 if TYPE_CHECKING:
     from fleetsieve.report.building import Told

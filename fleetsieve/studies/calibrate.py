@@ -15,15 +15,15 @@ from functools import cached_property
 from statistics import fmean
 
 from fleetsieve.allocation import Engine
+from fleetsieve.bounds.statistics.points import point_row
 from fleetsieve.certificate import Verdict
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import NOISE_KEYS, CellKey, Instance, Measurement, Status
-from fleetsieve.policies import policy_named
+from fleetsieve.loop.policies import policy_named
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Probe, Replay
 from fleetsieve.probes.noisy import Noisy, long_run
 from fleetsieve.probes.resampled import Resampled
-from fleetsieve.sieve import Sieve
-from fleetsieve.statistics.points import point_row
 from fleetsieve.studies.judging import Truth, engine_for
 from fleetsieve.studies.processes import shared, workers
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from fleetsieve.bounds.statistics.intervals import success_interval
 from fleetsieve.certificate import Verdict
 from fleetsieve.interval import Interval
-from fleetsieve.statistics.intervals import success_interval
 from fleetsieve.studies.calibrate import Outcome
 from fleetsieve.studies.judging import FAULTS
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from fleetsieve.allocation import Engine
+from fleetsieve.bounds.envelope import Envelope, fits
 from fleetsieve.certificate import Verdict, certify
-from fleetsieve.cost import grid_cost_gpu_s, server_of
-from fleetsieve.engines import Automatic
-from fleetsieve.envelope import Envelope, fits
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.choosing import Automatic
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement
+from fleetsieve.loop.cost import grid_cost_gpu_s, server_of
 from fleetsieve.probes import Replay
 from fleetsieve.studies.relaxation import Relaxation
 

@@ -19,12 +19,12 @@ from statistics import fmean
 from typing import Any
 
 from fleetsieve.brief import brief, counted, summary
-from fleetsieve.cost import grid_cost_gpu_s, row_cost_gpu_s, server_after
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement
-from fleetsieve.policies import policy_named
+from fleetsieve.loop.cost import grid_cost_gpu_s, row_cost_gpu_s, server_after
+from fleetsieve.loop.policies import policy_named
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
 from fleetsieve.studies.clairvoyant import clairvoyant
 from fleetsieve.studies.judging import Truth, engine_for
 from fleetsieve.studies.processes import shared, workers

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from fleetsieve.bounds.statistics import KnownCell
 from fleetsieve.instance import CellKey, Measurement, Reading
 from fleetsieve.interval import Interval
-from fleetsieve.policies.lookahead import Lookahead
-from fleetsieve.sieve import Sieve
-from fleetsieve.statistics import KnownCell
+from fleetsieve.loop.policies.lookahead import Lookahead
+from fleetsieve.loop.sieve import Sieve
 
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 MOST_LOOKS = 200

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from fleetsieve_models.problem import Name
 
-from fleetsieve import engines
 from fleetsieve.allocation import TIE, Allocation, Engine, evaluate, floors_met
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines import choosing as engines
 from fleetsieve.errors import SolveFailed
 from fleetsieve.instance import CellKey, Instance, Measurement
 

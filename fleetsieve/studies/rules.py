@@ -7,9 +7,9 @@ from typing import Any
 
 from fleetsieve_models.problem import Name
 
-from fleetsieve.decision_rules import DecisionRule
 from fleetsieve.instance import CellKey
 from fleetsieve.studies.compare import Case
+from fleetsieve.studies.decision_rules import DecisionRule
 from fleetsieve.studies.judging import engine_for
 
 

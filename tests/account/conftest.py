@@ -6,11 +6,11 @@ import pytest
 from cli.command_line import cli
 from cli.small_folder import Folder, make_folder
 
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.policies import DecisionGap
+from fleetsieve.loop.policies import DecisionGap
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
 
 __all__ = ["cli"]
 

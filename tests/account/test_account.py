@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from fleetsieve.account import Known, account, account_document, cell_accounts
+from fleetsieve.answers.diagnosis import Known, account, account_document, cell_accounts
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.standing import standings
 from fleetsieve.certificate import Verdict, certify, verdict_sentence
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import NOTHING_READ, TAIL_METRICS, Status
-from fleetsieve.policies import DecisionGap
-from fleetsieve.sieve import Sieve
-from fleetsieve.standing import standings
+from fleetsieve.loop.policies import DecisionGap
+from fleetsieve.loop.sieve import Sieve
 
 STAGES = ("shortfall", "min_fulfilment", "goodput")
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from cli.command_line import cli
 
-from fleetsieve.belief import ClassBelief
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import certificate_document
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import InputError
 from fleetsieve.files import read_instance, read_predictions
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement
-from fleetsieve.policies import DecisionGap
-from fleetsieve.prior import Prediction, Predictions
+from fleetsieve.loop.belief import ClassBelief
+from fleetsieve.loop.policies import DecisionGap
+from fleetsieve.loop.predictions import Prediction, Predictions
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
 
 __all__ = ["cli"]
 

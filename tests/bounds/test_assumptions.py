@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetsieve.assumptions import DEFAULTS, assumptions_of
-from fleetsieve.envelope import Envelope
+from fleetsieve.bounds.assumptions import DEFAULTS, assumptions_of
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import (
     Cell,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fleetsieve.envelope import Envelope
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops, told_top
 from fleetsieve.instance import Cell, CellKey, Fleet, Instance, LoadKind, Measurement, Pool, Reading, Slo, WorkloadClass
-from fleetsieve.ladder_tops import LadderTop, ladder_tops, told_top
 
 CLOSED, OPEN = LoadKind.CONCURRENCY, LoadKind.RATE
 

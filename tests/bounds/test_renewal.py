@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetsieve.assumptions import DEFAULTS
-from fleetsieve.envelope import End, Envelope
+from fleetsieve.bounds.assumptions import DEFAULTS
+from fleetsieve.bounds.envelope import End, Envelope
 from fleetsieve.instance import (
     Cell,
     CellKey,

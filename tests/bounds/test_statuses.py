@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from fleetsieve.assumptions import MEMORY, ClassView, Contradiction, Limit
-from fleetsieve.assumptions.memory_monotone import MemoryMonotone
+from fleetsieve.answers.what_if import with_demand_scale
+from fleetsieve.bounds.assumptions import MEMORY, ClassView, Contradiction, Limit
+from fleetsieve.bounds.assumptions.memory_monotone import MemoryMonotone
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.standing import candidates
 from fleetsieve.certificate import rests_on_bounds
-from fleetsieve.envelope import Envelope
 from fleetsieve.instance import (
     ArmKey,
     Cell,
@@ -27,8 +29,6 @@ from fleetsieve.instance import (
     WorkloadClass,
 )
 from fleetsieve.interval import Interval
-from fleetsieve.standing import candidates
-from fleetsieve.what_if import with_demand_scale
 
 CELLS = tuple(Cell(CellKey("chat", 1, f"c{n}"), 1, LoadKind.CONCURRENCY, float(n)) for n in (1, 2, 4))
 LOW, MIDDLE, HIGH = (c.key for c in CELLS)

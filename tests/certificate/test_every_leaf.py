@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from fleetsieve.answers.shortage import why_infeasible
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, certificate_document, certify
-from fleetsieve.engines import engine_of
-from fleetsieve.envelope import Envelope
-from fleetsieve.explanation import why_infeasible
+from fleetsieve.engines.choosing import engine_of
 from fleetsieve.files import Folder, read_instance
-from fleetsieve.journal import digests
-from fleetsieve.rechecking import check_folder
+from fleetsieve.runs.journal import digests
+from fleetsieve.runs.rechecking import check_folder
 
 STORED = Path(__file__).parents[1] / "stored" / "v0_1_0"
 WHO_WROTE_IT = ("engine", "versions")

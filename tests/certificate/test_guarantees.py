@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from strategies import Situation, bounds_admit, situations, trades
 
 from fleetsieve.allocation import Allocation, evaluate
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Verdict, certify
-from fleetsieve.envelope import Envelope
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.frontier import Frontier
 
 ROUNDING = 1e-7
 

@@ -11,9 +11,10 @@ import pytest
 from fleetsieve_models.problem import FleetProblem
 
 from fleetsieve.allocation import STAGES, Engine, Optimum
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Verdict, certify, verdict_sentence
-from fleetsieve.envelope import Envelope
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -28,7 +29,6 @@ from fleetsieve.instance import (
     Status,
     WorkloadClass,
 )
-from fleetsieve.solving import Milp
 
 ENGINES = pytest.mark.parametrize("engine", [Frontier(), Milp()], ids=lambda engine: engine.name)
 NO_HOLDS: Mapping[str, float] = MappingProxyType({})

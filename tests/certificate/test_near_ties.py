@@ -8,12 +8,12 @@ import random
 import pytest
 
 from fleetsieve.allocation import ROUNDED, Engine, evaluate, floors_met
+from fleetsieve.answers.shortage import why_infeasible
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Verdict, certify, verdict_sentence
-from fleetsieve.envelope import Envelope
-from fleetsieve.explanation import why_infeasible
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.instance import Cell, CellKey, Fleet, Instance, LoadKind, Measurement, Pool, Reading, WorkloadClass
-from fleetsieve.solving import Milp
 
 ENGINES = (Frontier(), Milp())
 Cells = dict[tuple[str, int], float]

@@ -10,8 +10,8 @@ from policies.small_fleets import cell, fleet, looked
 from strategies import Situation, situations
 
 from fleetsieve.allocation import evaluate
+from fleetsieve.bounds.envelope import Envelope, class_configurations, fits
 from fleetsieve.certificate.replacing import replacing
-from fleetsieve.envelope import Envelope, class_configurations, fits
 from fleetsieve.errors import SolveFailed
 from fleetsieve.instance import CellKey, Fleet, LoadKind, Measurement, Pool, Slo, WorkloadClass
 

@@ -89,7 +89,7 @@ def test_names_are_text(cli, tmp_path):
 
 
 def test_all_policies_are_compared(cli, folder):
-    from fleetsieve.policies import POLICIES
+    from fleetsieve.loop.policies import POLICIES
 
     said = cli("compare", folder.path, "--orders", "2", "--no-clairvoyant", "--json")
     (told,) = said.document["instances"]

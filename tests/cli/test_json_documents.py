@@ -192,8 +192,8 @@ def test_without_a_solver(cli, folder, tmp_path, monkeypatch, arguments):
     def missing():
         raise SolverMissing("highspy is not installed", "pip install highspy")
 
-    monkeypatch.setattr("fleetsieve.solving.highs.ready", missing)
-    monkeypatch.setattr("fleetsieve.solving.ready", missing)
+    monkeypatch.setattr("fleetsieve.engines.solving.highs.ready", missing)
+    monkeypatch.setattr("fleetsieve.engines.solving.ready", missing)
     said = cli(*(argument.format(small=folder.path) for argument in arguments), "--json")
     assert said.code == 3
     assert "pip install highspy" in json.dumps(said.document)
@@ -310,7 +310,7 @@ def test_interrupted(cli, folder, monkeypatch, arguments):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fleetsieve.envelope.Envelope.of", interrupt)
+    monkeypatch.setattr("fleetsieve.bounds.envelope.Envelope.of", interrupt)
     said = cli(*(argument.format(small=folder.path) for argument in arguments), "--json")
     assert (said.code, said.document["exit_code"]) == (130, 130)
     assert "interrupted" in said.err

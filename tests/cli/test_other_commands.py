@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from fleetsieve.bounds.statistics.intervals import requests_for_p99_bound
 from fleetsieve.files import bundled_names, read_instance
-from fleetsieve.statistics.intervals import requests_for_p99_bound
 
 SPEC = """\
 schema_version = 1

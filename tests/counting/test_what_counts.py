@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.standing import candidates
+from fleetsieve.bounds.statistics import why_not_counted
+from fleetsieve.bounds.statistics.counting import NEVER_STARTED, allowed_late_s
 from fleetsieve.certificate import Verdict, certify, rests_on_bounds
 from fleetsieve.certificate.sentence import verdict_sentence
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -28,9 +31,6 @@ from fleetsieve.instance import (
     WorkloadClass,
 )
 from fleetsieve.records import RequestRecords
-from fleetsieve.standing import candidates
-from fleetsieve.statistics import why_not_counted
-from fleetsieve.statistics.counting import NEVER_STARTED, allowed_late_s
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 LOOP = Cell(CellKey("chat", 2, "c32"), 2, LoadKind.CONCURRENCY, 32.0)

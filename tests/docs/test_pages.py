@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fleetsieve.assumptions import DEFAULTS
+from fleetsieve.bounds.assumptions import DEFAULTS
 from fleetsieve.cli.main import call
 from fleetsieve.files import records, schema, toml_schema
 from fleetsieve.files.predictions import PREDICTIONS
 from fleetsieve.instance import Status
-from fleetsieve.policies import POLICIES
-from fleetsieve.serving import config, load_config
+from fleetsieve.live.serving import config, load_config
+from fleetsieve.loop.policies import POLICIES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -6,10 +6,10 @@ import pytest
 from cli.command_line import cli
 from cli.small_folder import Folder, make_folder
 
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, certify
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
 
 pytest.importorskip("altair", reason="figures need the extra plots")
 pytest.importorskip("vl_convert", reason="figures need the extra plots")

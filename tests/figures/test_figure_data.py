@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.figures.capacity import capacity_rows
 from fleetsieve.figures.demand import HOPED, KEPT, SURE, demand_rows
 from fleetsieve.figures.gap import gap_rows
@@ -13,9 +14,8 @@ from fleetsieve.figures.grid import grid_rows
 from fleetsieve.figures.rungs import ladder_rows, limited_metrics
 from fleetsieve.figures.served import served_rows
 from fleetsieve.figures.states import State, state_of
-from fleetsieve.frontier import Frontier
-from fleetsieve.history import History, LoggedStep
 from fleetsieve.instance import TAIL_METRICS, CellKey
+from fleetsieve.runs.history import History, LoggedStep
 
 
 def test_the_peaks_of_the_papers_first_table(paper):

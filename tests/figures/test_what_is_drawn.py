@@ -6,17 +6,17 @@ import json
 
 import pytest
 
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, certify
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.figures import LIGHT, demand, gap, grid
 from fleetsieve.figures.grid import grid_chart, grid_rows
 from fleetsieve.figures.ladder import ladder
 from fleetsieve.figures.rungs import ladder_rows, limited_metrics
 from fleetsieve.figures.states import State, colours
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.history import History, LoggedStep
 from fleetsieve.instance import CellKey, Measurement, Status
+from fleetsieve.runs.history import History, LoggedStep
 
 FAILURES = {
     CellKey("chat", 2, "r2.5"): (Status.OOM, 2),

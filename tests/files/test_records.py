@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_folder import Sample, place
 
+from fleetsieve.bounds.statistics import Rules, summarise
 from fleetsieve.errors import Fault, UsageError
 from fleetsieve.files import RequestRow, read_instance, read_measurements, read_records, record_name, write_records
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.records import RECORDS, STATUSES, attach_records
 from fleetsieve.instance import CellKey
 from fleetsieve.simulator import simulate
-from fleetsieve.statistics import Rules, summarise
 
 WINDOW_S = 300.0
 KEY = CellKey("chat", 2, "c8")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_folder import Sample
 
-from fleetsieve.assumptions import SETTINGS
+from fleetsieve.bounds.assumptions import SETTINGS
 from fleetsieve.errors import UsageError
 from fleetsieve.files import (
     measurement_header,

@@ -8,7 +8,7 @@ from unicodedata import normalize
 import pytest
 from sample_folder import Sample
 
-from fleetsieve import what_if
+from fleetsieve.answers import what_if
 from fleetsieve.files import read_instance, read_predictions
 from fleetsieve.instance import CellKey
 

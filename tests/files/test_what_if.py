@@ -7,7 +7,7 @@ import math
 import pytest
 from sample_folder import Sample
 
-from fleetsieve import what_if
+from fleetsieve.answers import what_if
 from fleetsieve.errors import UsageError
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from sample_folder import TOML, Sample, place
 
-from fleetsieve.assumptions import DEFAULTS, SETTINGS, assumptions_of
+from fleetsieve.bounds.assumptions import DEFAULTS, SETTINGS, assumptions_of
 from fleetsieve.instance import Pool
 
 ADDED = [

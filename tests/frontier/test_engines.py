@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from strategies import LARGE, NODED, THREES, TIED, TYPICAL, WIDE, Request, Shape, requests, tied_rates
 
 from fleetsieve.allocation import STAGES, Engine, Optimum, evaluate
+from fleetsieve.engines.frontier import Frontier, labels
+from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import UsageError
-from fleetsieve.frontier import Frontier, labels
-from fleetsieve.solving import Milp
 
 SMALL = Shape(classes=(1, 3), gpus=(1, 8), cells=2)
 SMALL_TIES = Shape(

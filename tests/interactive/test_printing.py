@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fleetsieve as fs
-from fleetsieve.account import account
+from fleetsieve.answers.diagnosis import account
+from fleetsieve.answers.sensitivity.document import study_csv
+from fleetsieve.answers.sizing import size
 from fleetsieve.brief import MOST_CHARACTERS
 from fleetsieve.records import RequestRecords
-from fleetsieve.sensitivity.document import study_csv
-from fleetsieve.sizing import size
 from fleetsieve.studies.compare import Case, compare
 from fleetsieve.studies.judging import Truth
 

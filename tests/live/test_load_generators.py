@@ -23,17 +23,17 @@ import numpy as np
 import pytest
 
 from fleetsieve.instance import CellKey, Measurement, Status
-from fleetsieve.load.account import measured
-from fleetsieve.load.aiperf import AIPerf
-from fleetsieve.load.doubts import LEAST_IN_FLIGHT
-from fleetsieve.load.protocol import Ending, Flow, LoadGenerator
-from fleetsieve.load.schedule import Shape, Tokens, closed_loop, open_loop
-from fleetsieve.load.traces import Trace
-from fleetsieve.load.vllm_bench import VllmBench
-from fleetsieve.serving.config import read_serve_config
-from fleetsieve.serving.metrics import deltas
-from fleetsieve.serving.register import Register
-from fleetsieve.serving.server import Server as RealServer
+from fleetsieve.live.load.aiperf import AIPerf
+from fleetsieve.live.load.doubts import LEAST_IN_FLIGHT
+from fleetsieve.live.load.outcome import measured
+from fleetsieve.live.load.protocol import Ending, Flow, LoadGenerator
+from fleetsieve.live.load.schedule import Shape, Tokens, closed_loop, open_loop
+from fleetsieve.live.load.traces import Trace
+from fleetsieve.live.load.vllm_bench import VllmBench
+from fleetsieve.live.serving.config import read_serve_config
+from fleetsieve.live.serving.metrics import deltas
+from fleetsieve.live.serving.register import Register
+from fleetsieve.live.serving.server import Server as RealServer
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
 IDS = (100, 1000)

@@ -16,7 +16,7 @@ import pytest
 from live.test_load_generators import aiperf_command
 
 from fleetsieve.files import read_instance
-from fleetsieve.serving.register import living
+from fleetsieve.live.serving.register import living
 
 TRACES = Path(__file__).resolve().parents[2] / "instances" / "cpu-vllm-tiny"
 INSTANCE = """schema_version = 1

@@ -21,19 +21,19 @@ import psutil
 import pytest
 
 from fleetsieve.instance import Status
-from fleetsieve.processes.session import identity_of
-from fleetsieve.serving.config import ServeConfig, read_serve_config
-from fleetsieve.serving.metrics import ClientMeans, compare, deltas, missing
-from fleetsieve.serving.register import Register, living, stop_orphans
-from fleetsieve.serving.server import Server
+from fleetsieve.live.processes.session import identity_of
+from fleetsieve.live.serving.config import ServeConfig, read_serve_config
+from fleetsieve.live.serving.metrics import ClientMeans, compare, deltas, missing
+from fleetsieve.live.serving.register import Register, living, stop_orphans
+from fleetsieve.live.serving.server import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_IN_SMALL = """
 import sys, time
 from pathlib import Path
-from fleetsieve.serving.config import read_serve_config
-from fleetsieve.serving.register import Register
-from fleetsieve.serving.server import Server
+from fleetsieve.live.serving.config import read_serve_config
+from fleetsieve.live.serving.register import Register
+from fleetsieve.live.serving.server import Server
 folder = Path(sys.argv[1])
 config = read_serve_config(folder / "serve.toml")
 server = Server.start(config, 1, (), int(sys.argv[2]), folder / "log", Register(folder))

@@ -11,7 +11,7 @@ import time
 import pytest
 from live_runs.instances import HOSTILE, PYTHON, events, rows, started
 
-from fleetsieve.processes.session import identity_of
+from fleetsieve.live.processes.session import identity_of
 
 CHAT = ("chat,1,r40,rate,40,1",)
 

@@ -14,7 +14,7 @@ import pytest
 from live_runs.instances import events, rows, started, with_words
 
 from benchmarks.live_kills import stranger, well
-from fleetsieve.serving.register import measured_starts_s
+from fleetsieve.live.serving.register import measured_starts_s
 
 WINDOW_S = 1.5
 

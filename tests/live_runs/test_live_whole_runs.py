@@ -12,11 +12,11 @@ from live_runs.instances import FAST_ENGINE, PYTHON, events, rows, steps
 
 from fleetsieve.files import read_instance
 from fleetsieve.instance import CellKey
-from fleetsieve.probes.live import Live as LiveProbe
-from fleetsieve.probes.replicas import Replicas
-from fleetsieve.probes.sending import sending_of
-from fleetsieve.serving.config import read_serve_config
-from fleetsieve.serving.server import Server
+from fleetsieve.live.probe import Live as LiveProbe
+from fleetsieve.live.replicas import Replicas
+from fleetsieve.live.sending import sending_of
+from fleetsieve.live.serving.config import read_serve_config
+from fleetsieve.live.serving.server import Server
 
 TWO_CLASSES = {
     "classes": ("chat,20,4,30,1,,2,,,0.5", "code,30,2,50,1,5,,,,0.5"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from live_runs.instances import FAST_ENGINE, PYTHON, rows, started, with_words
 
-from fleetsieve.serving.register import living
+from fleetsieve.live.serving.register import living
 
 mounts = pytest.mark.skipif(
     os.environ.get("FLEETSIEVE_TEST_MOUNTS") != "1" or os.geteuid() != 0,

@@ -11,9 +11,9 @@ from live_runs.instances import events, rows, steps
 
 from fleetsieve.files import RequestRow
 from fleetsieve.instance import CellKey
-from fleetsieve.load.protocol import Ending, Sent
+from fleetsieve.live.beside import Load, disturbance
+from fleetsieve.live.load.protocol import Ending, Sent
 from fleetsieve.presentation.live import LiveView
-from fleetsieve.probes.beside import Load, disturbance
 
 
 def test_two_cells_at_once(cli, live, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fleetsieve.errors import UsageError
-from fleetsieve.load.aiperf import payload_rows, read_record
-from fleetsieve.load.answers import Answer, judged
-from fleetsieve.load.schedule import Shape, Tokens, closed_loop, open_loop
-from fleetsieve.load.vllm_bench import VllmBench, read_result, trace_rows
+from fleetsieve.live.load.aiperf import payload_rows, read_record
+from fleetsieve.live.load.answers import Answer, judged
+from fleetsieve.live.load.schedule import Shape, Tokens, closed_loop, open_loop
+from fleetsieve.live.load.vllm_bench import VllmBench, read_result, trace_rows
 
 SHAPE = Shape(Tokens(3, 9), Tokens(5, 7))
 FRAME = {"warmup_s": 1.0, "window_s": 4.0, "seed": 11, "token_ids": (50, 60)}

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.records import RequestRow, read_records, write_records
 from fleetsieve.instance import CellKey, Measurement, Status
-from fleetsieve.load.account import measured, records_of, status_of
-from fleetsieve.load.answers import CUT, NO_COUNT, NO_RECORD, NO_TOKEN, Answer, Exit, complete, sent_of, window_of
-from fleetsieve.load.doubts import places_of_failures
-from fleetsieve.load.protocol import Ending, Heard, Sent
-from fleetsieve.load.schedule import Schedule
-from fleetsieve.load.unrecorded import why_unrecorded
+from fleetsieve.live.load.answers import CUT, NO_COUNT, NO_RECORD, NO_TOKEN, Answer, Exit, complete, sent_of, window_of
+from fleetsieve.live.load.doubts import places_of_failures
+from fleetsieve.live.load.outcome import measured, records_of, status_of
+from fleetsieve.live.load.protocol import Ending, Heard, Sent
+from fleetsieve.live.load.schedule import Schedule
+from fleetsieve.live.load.unrecorded import why_unrecorded
 
 START = 1.8e9  # on the wall clock
 DONE = Exit(Ending.DONE, 0, 20.0, 3.0)

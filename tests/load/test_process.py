@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fleetsieve.errors import UsageError
-from fleetsieve.load.process import run_watched
-from fleetsieve.processes.log import last_lines
+from fleetsieve.live.load.process import run_watched
+from fleetsieve.live.processes.log import last_lines
 
 STUBBORN = (
     "import os, signal, subprocess, sys, time\n"
@@ -31,7 +31,7 @@ def run(tmp_path, monkeypatch, source, deadline_s=60.0, enough=lambda _: False):
     mark = f"{tmp_path}-{os.getpid()}"
     log = tmp_path / "log"
     environment = os.environ | {"FLEETSIEVE_TEST_MARK": mark}
-    monkeypatch.setattr("fleetsieve.load.process.PARTING_S", 0.5)
+    monkeypatch.setattr("fleetsieve.live.load.process.PARTING_S", 0.5)
     command = [sys.executable, "-c", source]
     ended = run_watched(command, log=log, environment=environment, deadline_s=deadline_s, enough=enough)
     assert not marked(mark), "a process of it is left"
@@ -91,7 +91,7 @@ def test_nothing_is_left_when_the_watching_fails(tmp_path, monkeypatch):
 def test_a_program_ends_with_whoever_started_it(tmp_path):
     log, mark = tmp_path / "log", f"{tmp_path}-starter"
     source = (
-        "import os, sys; from pathlib import Path; from fleetsieve.load.process import run_watched\n"
+        "import os, sys; from pathlib import Path; from fleetsieve.live.load.process import run_watched\n"
         f"run_watched([sys.executable, '-c', {STUBBORN!r}], log=Path({str(log)!r}), "
         "environment=dict(os.environ), deadline_s=60, enough=lambda _: False)"
     )

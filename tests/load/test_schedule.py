@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey
-from fleetsieve.load.schedule import Schedule, Shape, Tokens, closed_loop, look_seed, open_loop
-from fleetsieve.load.traces import Trace
+from fleetsieve.live.load.schedule import Schedule, Shape, Tokens, closed_loop, look_seed, open_loop
+from fleetsieve.live.load.traces import Trace
 
 IDS = (1000, 20000)
 SHAPE = Shape(Tokens(50, 50), Tokens(mean=20.0))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fleetsieve.errors import InputError, UsageError
-from fleetsieve.load.traces import read_trace
+from fleetsieve.live.load.traces import read_trace
 
 PLAIN = "arrival_s,input_tokens,output_tokens\n100.5,374,44\n104.0,396,109\n104.25,879,55\n"
 AZURE = (

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from fleetsieve.bounds.statistics import Rules
+from fleetsieve.bounds.statistics.intervals import requests_for_upper_p99
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -21,8 +23,6 @@ from fleetsieve.instance import (
     WorkloadClass,
 )
 from fleetsieve.records import RequestRecords
-from fleetsieve.statistics import Rules
-from fleetsieve.statistics.intervals import requests_for_upper_p99
 
 CHAT, WIDE_CHAT = (CellKey("chat", tp, "c8") for tp in (1, 2))
 CODE, OTHER_CODE = (CellKey("code", 1, f"c{n}") for n in (4, 8))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from small_fleet import CELLS, INSTANCE
 
-from fleetsieve.cost import cost_gpu_s, grid_cost_gpu_s
 from fleetsieve.instance import Cell, CellKey, LoadKind, MeasureSettings
+from fleetsieve.loop.cost import cost_gpu_s, grid_cost_gpu_s
 
 WIDE = CELLS[3]
 RATED = Cell(CellKey("chat", 2, "r2"), 2, LoadKind.RATE, 2.0)

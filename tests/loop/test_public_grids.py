@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fleetsieve.allocation import evaluate
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Verdict
-from fleetsieve.cost import grid_cost_gpu_s
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.policies import DecisionGap
+from fleetsieve.loop.cost import grid_cost_gpu_s
+from fleetsieve.loop.policies import DecisionGap
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "instances"
 GRIDS = ["b200-vllm-llama70b", "h100-vllm-llama70b", "h200-trt-llama70b", "h200-vllm-llama70b", "llmpilot-h100"]

@@ -16,13 +16,13 @@ from recorded_fleet import INSTANCE as RECORDED
 from recorded_fleet import ROWS as SHORT_OF_REQUESTS
 from small_fleet import CELLS, INSTANCE, excluding, row
 
-from fleetsieve.account import account
+from fleetsieve.answers.diagnosis import account
 from fleetsieve.certificate import Certificate, Verdict
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import UsageError
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Measurement, MeasureSettings, Reading, Status
-from fleetsieve.policies import POLICIES, DecisionGap, Policy, Random, Situation, policy_named
-from fleetsieve.sieve import Sieve
+from fleetsieve.loop.policies import POLICIES, DecisionGap, Policy, Random, Situation, policy_named
+from fleetsieve.loop.sieve import Sieve
 
 KEYS = tuple(cell.key for cell in CELLS)
 ENGINE = Frontier()

@@ -13,13 +13,13 @@ from cli.command_line import cli
 from loop.small_fleet import INSTANCE, row
 
 from fleetsieve.certificate import Verdict
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import UsageError
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.policies import Choice, policy_named
+from fleetsieve.loop.policies import Choice, policy_named
+from fleetsieve.loop.sieve import Sieve
+from fleetsieve.loop.stopping import SECONDS_PER_HOUR, UnprofitableWithin, best_rps_per_gpu, gap_rps
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
-from fleetsieve.stopping import SECONDS_PER_HOUR, UnprofitableWithin, best_rps_per_gpu, gap_rps
 
 __all__ = ["cli"]
 

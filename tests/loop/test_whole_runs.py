@@ -12,13 +12,13 @@ from strategies import Situation as Known
 from strategies import Truth, rates
 
 from fleetsieve.allocation import evaluate
-from fleetsieve.assumptions import DEFAULTS
+from fleetsieve.bounds.assumptions import DEFAULTS
 from fleetsieve.certificate import Verdict
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import UsageError
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import Cell, CellKey, Fleet, Instance, LoadKind, Measurement, Pool, Reading, Slo, WorkloadClass
-from fleetsieve.policies import POLICIES, Random, policy_named
-from fleetsieve.sieve import Sieve
+from fleetsieve.loop.policies import POLICIES, Random, policy_named
+from fleetsieve.loop.sieve import Sieve
 
 LIMIT_S = 1.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fleetsieve.allocation import evaluate
-from fleetsieve.envelope import Envelope
+from fleetsieve.answers.what_if import with_demand_scale
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance, resolve
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey
-from fleetsieve.what_if import with_demand_scale
 
 PAPER = "paper-h100-31b"
 

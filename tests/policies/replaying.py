@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from strategies import Situation as Drawn
 
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.standing import candidates
 from fleetsieve.certificate import certify
-from fleetsieve.cost import cost_gpu_s
-from fleetsieve.envelope import Envelope
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement, Reading
-from fleetsieve.policies import Choice, Situation, policy_named
+from fleetsieve.loop.cost import cost_gpu_s
+from fleetsieve.loop.policies import Choice, Situation, policy_named
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.sieve import Sieve
-from fleetsieve.standing import candidates
 from fleetsieve.studies.judging import engine_for
 
 

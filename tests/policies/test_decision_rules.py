@@ -9,12 +9,12 @@ from loop.small_fleet import CELLS, INSTANCE, row
 from policies.small_fleets import CHAT, LADDER, LADDER_ROWS, fleet, looked
 
 from fleetsieve.allocation import evaluate
-from fleetsieve.cost import grid_cost_gpu_s
-from fleetsieve.decision_rules import RULES, Decided
-from fleetsieve.envelope import Envelope
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement, Slo, Status
+from fleetsieve.loop.cost import grid_cost_gpu_s
+from fleetsieve.studies.decision_rules import RULES, Decided
 from fleetsieve.studies.judging import Truth
 
 TABLE = [row(c.key) for c in CELLS]

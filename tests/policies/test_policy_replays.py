@@ -21,7 +21,7 @@ from fleetsieve.instance import (
     Status,
     WorkloadClass,
 )
-from fleetsieve.policies import POLICIES
+from fleetsieve.loop.policies import POLICIES
 from fleetsieve.studies.judging import Truth
 
 __all__ = ["cli"]
@@ -136,9 +136,9 @@ def test_crashes_end_a_run_undecided_or_certified_without_those_cells(name: str)
 
 def test_only_a_surrogate_pays_for_scikit_learn() -> None:
     code = (
-        "import sys, fleetsieve.policies as p; assert 'sklearn' not in sys.modules;"
-        "from fleetsieve.files import read_instance; from fleetsieve.frontier import Frontier;"
-        "from fleetsieve.sieve import Sieve; read = read_instance('sim-chat-code-16gpu');"
+        "import sys, fleetsieve.loop.policies as p; assert 'sklearn' not in sys.modules;"
+        "from fleetsieve.files import read_instance; from fleetsieve.engines.frontier import Frontier;"
+        "from fleetsieve.loop.sieve import Sieve; read = read_instance('sim-chat-code-16gpu');"
         "start = lambda n: Sieve.start(read.instance, policy=p.policy_named(n), engine=Frontier());"
         "[start(n).ask() for n in p.POLICIES if n not in ('shared-feature', 'constrained-bo')];"
         "assert 'sklearn' not in sys.modules;"

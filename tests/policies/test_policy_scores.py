@@ -16,15 +16,15 @@ from strategies import Situation as Drawn
 from strategies import situations
 
 from fleetsieve.allocation import STAGES, TIE, evaluate
-from fleetsieve.assumptions.interior_knee import InteriorKnee
-from fleetsieve.belief import ClassBelief, Outcome
+from fleetsieve.bounds.assumptions.interior_knee import InteriorKnee
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Verdict, certify
-from fleetsieve.envelope import Envelope
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.instance import CellKey, CertificateSettings, Pool, Slo, WorkloadClass
-from fleetsieve.policies import POLICIES, Situation
-from fleetsieve.policies.lookahead import Lookahead
-from fleetsieve.policies.protocol import best
+from fleetsieve.loop.belief import ClassBelief, Outcome
+from fleetsieve.loop.policies import POLICIES, Situation
+from fleetsieve.loop.policies.lookahead import Lookahead
+from fleetsieve.loop.policies.protocol import best
 
 STRICT = replace(INSTANCE, certificate=CertificateSettings(0.05, 0.0))
 TABLE = [row(c.key) for c in CELLS]

@@ -11,8 +11,8 @@ from loop.small_fleet import INSTANCE
 from policies.replaying import choice, situation
 
 from fleetsieve.instance import Cell, CellKey, Instance, LoadKind
-from fleetsieve.policies import weighing
-from fleetsieve.policies.weighing import SHORT_LADDER, weigh
+from fleetsieve.loop.policies import weighing
+from fleetsieve.loop.policies.weighing import SHORT_LADDER, weigh
 
 
 def ladder(loads: int, name: str = "chat", tp: int = 1) -> list[Cell]:

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fleetsieve.bounds.statistics.intervals import p99_interval
+from fleetsieve.bounds.statistics.points import point_row
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Measurement, Reading, Status
 from fleetsieve.probes.noisy import Noisy, long_run
 from fleetsieve.probes.resampled import Resampled
 from fleetsieve.records import RequestRecords
-from fleetsieve.statistics.intervals import p99_interval
-from fleetsieve.statistics.points import point_row
 
 KEY, OTHER = CellKey("chat", 2, "c8"), CellKey("chat", 4, "c8")
 ROW = Measurement(

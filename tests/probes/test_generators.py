@@ -12,12 +12,12 @@ from fleetsieve.doctor.live import examine_live
 from fleetsieve.errors import InputError
 from fleetsieve.files import read_instance
 from fleetsieve.instance import LoadKind
-from fleetsieve.load.aiperf import AIPerf
-from fleetsieve.load.generators import GENERATORS
-from fleetsieve.load.protocol import GeneratorKind, LoadGenerator
-from fleetsieve.load.vllm_bench import VllmBench
-from fleetsieve.probes.sending import measurable, sending_of
-from fleetsieve.serving.config import read_serve_config
+from fleetsieve.live.load.aiperf import AIPerf
+from fleetsieve.live.load.generators import GENERATORS
+from fleetsieve.live.load.protocol import GeneratorKind, LoadGenerator
+from fleetsieve.live.load.vllm_bench import VllmBench
+from fleetsieve.live.sending import measurable, sending_of
+from fleetsieve.live.serving.config import read_serve_config
 
 SERVE = '[serve]\nmodel = "m"\ncommand = ["true"]\n[load]\ngenerator = "{}"\nrequest_timeout_s = 7\n'
 INSTANCE = "paper-h100-31b"

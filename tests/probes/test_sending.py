@@ -8,8 +8,8 @@ import pytest
 
 from fleetsieve.errors import UsageError
 from fleetsieve.files import read_instance
-from fleetsieve.probes.sending import sending_of, too_few_requests
-from fleetsieve.serving.config import read_serve_config
+from fleetsieve.live.sending import sending_of, too_few_requests
+from fleetsieve.live.serving.config import read_serve_config
 
 
 def test_all_classes_without_a_load_are_told_at_once(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from cli.command_line import cli
 from cli.small_folder import CELLS, CLASSES, TOML
 
 from fleetsieve.cli.main import call
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.journal import HIDDEN, MEASURED, Journal, create
-from fleetsieve.policies import Grid
+from fleetsieve.loop.policies import Grid
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
 from fleetsieve.report import report_html
-from fleetsieve.running import run
-from fleetsieve.sieve import Sieve
+from fleetsieve.runs.journal import HIDDEN, MEASURED, Journal, create
+from fleetsieve.runs.stepping import run
 
 pytest.importorskip("altair", reason="a report needs the extra report")
 pytest.importorskip("jinja2", reason="a report needs the extra report")

@@ -9,10 +9,10 @@ import pytest
 from figures.reading_pages import Page
 from report.conftest import HOSTILE, KINDS
 
+from fleetsieve.answers.what_if import with_demands, with_floors
 from fleetsieve.files import read_instance
 from fleetsieve.report import report_html
 from fleetsieve.report.rounding import gap_part, share
-from fleetsieve.what_if import with_demands, with_floors
 
 
 def page_of(folder) -> tuple[str, Page]:

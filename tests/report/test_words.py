@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from fleetsieve.account import account
+from fleetsieve.answers.diagnosis import account
+from fleetsieve.answers.what_if import with_demands, with_floors, with_gpus
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Verdict, certify
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import NOTHING_READ, Status
-from fleetsieve.policies import DecisionGap
+from fleetsieve.loop.policies import DecisionGap
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.report.banner import _confidence, lead
 from fleetsieve.report.failing import failed_line, failures, lost_gpu_s, undecided_by_failures
 from fleetsieve.report.headroom import (
@@ -27,8 +29,6 @@ from fleetsieve.report.headroom import (
 )
 from fleetsieve.report.moves import moves
 from fleetsieve.report.rounding import gap_part, points, rate, share
-from fleetsieve.sieve import Sieve
-from fleetsieve.what_if import with_demands, with_floors, with_gpus
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from cli.small_folder import CELLS
 
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.policies.grid import Grid
+from fleetsieve.loop.policies.grid import Grid
+from fleetsieve.loop.sieve import Sieve
 from fleetsieve.presentation.endings import ending
-from fleetsieve.sieve import Sieve
 
 COLUMNS = "class,tp,load,seed,status,throughput_rps,ttft_p99_lo_s,ttft_p99_hi_s\n"
 SETTLE = "no further measurement can settle it"

@@ -7,14 +7,14 @@ import json
 import pytest
 from cli.small_folder import CELLS, ROWS
 
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import FleetSieveError
 from fleetsieve.files import read_instance, read_measurements
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import Measurement, Status
-from fleetsieve.journal import Journal, create
-from fleetsieve.policies import Random
-from fleetsieve.running import run as run_loop
-from fleetsieve.sieve import Sieve
+from fleetsieve.loop.policies import Random
+from fleetsieve.loop.sieve import Sieve
+from fleetsieve.runs.journal import Journal, create
+from fleetsieve.runs.stepping import run as run_loop
 
 FLAKES = ["timeout", "crashed", "rejected"]
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fleetsieve.allocation import Engine
+from fleetsieve.answers.sensitivity import Axis, DemandAxis, EpsilonAxis, GpusAxis, SloAxis, Study
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import certify
-from fleetsieve.envelope import Envelope
-from fleetsieve.frontier import Frontier
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -25,7 +26,6 @@ from fleetsieve.instance import (
     Status,
     WorkloadClass,
 )
-from fleetsieve.sensitivity import Axis, DemandAxis, EpsilonAxis, GpusAxis, SloAxis, Study
 
 LOADS = (4, 8, 16, 32, 64)
 TAILS = {"ttft": 0.4, "e2e": 12.0, "tpot": 0.02}

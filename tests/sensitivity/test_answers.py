@@ -9,12 +9,7 @@ from dataclasses import replace
 import pytest
 from sensitivity.drawn import axes_of, drawn, faults, small_seeds, solved, told
 
-from fleetsieve.certificate import Verdict, certify
-from fleetsieve.envelope import Envelope
-from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.instance import CellKey, Fleet, Pool
-from fleetsieve.sensitivity import (
+from fleetsieve.answers.sensitivity import (
     BROKEN,
     Decider,
     DemandAxis,
@@ -25,10 +20,15 @@ from fleetsieve.sensitivity import (
     study,
     study_two,
 )
-from fleetsieve.sensitivity import demand as demand_axis
-from fleetsieve.sensitivity.answers import answers
-from fleetsieve.sensitivity.gpus import gpus_enough
-from fleetsieve.solving import Milp
+from fleetsieve.answers.sensitivity import demand as demand_axis
+from fleetsieve.answers.sensitivity.answers import answers
+from fleetsieve.answers.sensitivity.gpus import gpus_enough
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.certificate import Verdict, certify
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
+from fleetsieve.files import read_instance
+from fleetsieve.instance import CellKey, Fleet, Pool
 
 
 def test_the_demand_over_which_the_verdict_stays():

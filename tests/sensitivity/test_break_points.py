@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from sensitivity.drawn import axes_of, drawn, faults, small_seeds
 
+from fleetsieve.answers.sensitivity import DemandAxis, SloAxis, study, study_two
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
-from fleetsieve.sensitivity import DemandAxis, SloAxis, study, study_two
-from fleetsieve.solving import Milp
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "instances"
 GRID = SHARED / "h100-vllm-llama70b"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hostile import hostile, some_port
 
-from fleetsieve.serving.config import ServeConfig
-from fleetsieve.serving.register import Register
-from fleetsieve.serving.server import Server
+from fleetsieve.live.serving.config import ServeConfig
+from fleetsieve.live.serving.register import Register
+from fleetsieve.live.serving.server import Server
 
 Starter = Callable[..., Server]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from fleetsieve.serving.config import ServeConfig
+from fleetsieve.live.serving.config import ServeConfig
 
 SCRIPT = Path(__file__).resolve().parents[1] / "live" / "hostile_server.py"
 PYTHON = (sys.executable, "-S")

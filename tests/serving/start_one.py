@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hostile import hostile
 
-from fleetsieve.serving.register import Register
-from fleetsieve.serving.server import Server
+from fleetsieve.live.serving.register import Register
+from fleetsieve.live.serving.server import Server
 
 folder, port, *arguments = sys.argv[1:]
 print("begin", flush=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleetsieve.errors import UsageError
-from fleetsieve.serving.gpus import GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
+from fleetsieve.live.serving.gpus import GpuMemory, occupied, pick, read_memory, refuse_same, wait_freed
 
 GIB = 2**30
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fleetsieve.serving.metrics import (
+from fleetsieve.live.serving.metrics import (
     ClientMeans,
     Scrape,
     ServerDeltas,

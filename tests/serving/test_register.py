@@ -17,9 +17,9 @@ import pytest
 from hostile import SCRIPT, some_port, with_words
 
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.processes.session import Session, age_s, identity_of
-from fleetsieve.serving.locks import Locks, lock_folder
-from fleetsieve.serving.register import (
+from fleetsieve.live.processes.session import Session, age_s, identity_of
+from fleetsieve.live.serving.locks import Locks, lock_folder
+from fleetsieve.live.serving.register import (
     NAME,
     GpuSeconds,
     Register,
@@ -276,7 +276,7 @@ def test_a_killed_holder_holds_nothing_but_its_living_servers_do(tmp_path) -> No
     for folder in (locks, run, other):
         folder.mkdir()
     hold = (
-        "import os; from pathlib import Path; from fleetsieve.serving.locks import Locks; "
+        "import os; from pathlib import Path; from fleetsieve.live.serving.locks import Locks; "
         f"locks = Locks(Path({str(run)!r}), Path({str(locks)!r})); locks.hold_gpus(['0']); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", hold], check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})

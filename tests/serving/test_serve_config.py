@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fleetsieve.errors import InputError, UsageError
-from fleetsieve.serving.command import command_of, environment_of, refuse_impossible, valid_tps
-from fleetsieve.serving.config import read_serve_config
-from fleetsieve.serving.load_config import ClassLoad, TokenCounts
+from fleetsieve.live.serving.command import command_of, environment_of, refuse_impossible, valid_tps
+from fleetsieve.live.serving.config import read_serve_config
+from fleetsieve.live.serving.load_config import ClassLoad, TokenCounts
 
 WHOLE = """
 [serve]

@@ -15,11 +15,11 @@ from hostile import hostile
 
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import Status
-from fleetsieve.processes.session import identity_of
-from fleetsieve.serving.endpoint import Endpoint
-from fleetsieve.serving.external import ExternalServer
-from fleetsieve.serving.register import unfinished
-from fleetsieve.serving.server import Server
+from fleetsieve.live.processes.session import identity_of
+from fleetsieve.live.serving.endpoint import Endpoint
+from fleetsieve.live.serving.external import ExternalServer
+from fleetsieve.live.serving.register import unfinished
+from fleetsieve.live.serving.server import Server
 
 
 def ask(server: Server, tokens: int = 4, prompt: object = (1, 2, 3), timeout_s: float = 10.0) -> bytes:

@@ -12,11 +12,11 @@ from hostile import hostile, some_port
 
 from fleetsieve.errors import EngineMissing, FleetSieveError, UsageError
 from fleetsieve.instance import Status
-from fleetsieve.processes.log import last_lines
-from fleetsieve.serving.failures import About, Failure, death, start_failure
-from fleetsieve.serving.register import NAME, Register, unfinished
-from fleetsieve.serving.server import Server
-from fleetsieve.serving.starts import Starts
+from fleetsieve.live.processes.log import last_lines
+from fleetsieve.live.serving.failures import About, Failure, death, start_failure
+from fleetsieve.live.serving.register import NAME, Register, unfinished
+from fleetsieve.live.serving.server import Server
+from fleetsieve.live.serving.starts import Starts
 
 LOGS = [
     (1, "(EngineCore pid=9) ERROR 11-30 08:12:57 [core.py:1510] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\nRuntimeError: Engine core initialization failed. See root cause above.", Status.OOM, "out of memory: torch.OutOfMemoryError: CUDA out of memory.", True),

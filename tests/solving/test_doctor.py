@@ -6,7 +6,8 @@ from importlib import metadata
 import highspy
 import pytest
 
-from fleetsieve import doctor, solving
+from fleetsieve import doctor
+from fleetsieve.engines import solving
 from fleetsieve.errors import SolverMissing
 
 

@@ -10,10 +10,10 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from solving.fleets import fleet, paper_fleet, random_fleet
 
 from fleetsieve.allocation import STAGES, Engine, evaluate
-from fleetsieve.engines import Automatic, engine_for
+from fleetsieve.engines.choosing import Automatic, engine_for
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import UsageError
-from fleetsieve.frontier import Frontier
-from fleetsieve.solving import Milp
 
 ENGINES: tuple[Engine, ...] = (Frontier(), Milp(), Automatic())
 PLACED = fleet({"chat": 6.0}, {"TP3": ("chat", 3, 2.0), "TP4": ("chat", 4, 2.5)}, 16, 8)

@@ -12,7 +12,7 @@ import pytest
 LONG_SOLVE = """
 import random, sys
 import pyomo.environ as pyo
-from fleetsieve.solving.highs import Session
+from fleetsieve.engines.solving.highs import Session
 
 draw = random.Random(3)
 m = pyo.ConcreteModel()
@@ -35,7 +35,7 @@ except KeyboardInterrupt:
 COMMAND = """
 import sys
 from fleetsieve.cli.main import main
-from fleetsieve.solving.highs import Session
+from fleetsieve.engines.solving.highs import Session
 
 whole = Session.solve
 

@@ -6,7 +6,7 @@ import pytest
 from fleets import by_enumeration, counts, every_plan, figures, random_fleet
 
 from fleetsieve.allocation import MAXIMISED, STAGES, evaluate
-from fleetsieve.solving import Milp
+from fleetsieve.engines.solving import Milp
 
 
 def agree(problem, found, values, left):

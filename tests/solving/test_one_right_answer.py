@@ -5,7 +5,7 @@ from fleets import fleet
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
 
 from fleetsieve.allocation import STAGES
-from fleetsieve.solving import Milp
+from fleetsieve.engines.solving import Milp
 
 
 @pytest.fixture(params=[True, False], ids=["presolve", "whole"])

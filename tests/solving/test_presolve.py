@@ -4,8 +4,8 @@ import pytest
 from fleets import fleet, random_fleet
 
 from fleetsieve.allocation import STAGES
-from fleetsieve.solving import Milp
-from fleetsieve.solving.presolve import may_presolve, undominated
+from fleetsieve.engines.solving import Milp
+from fleetsieve.engines.solving.presolve import may_presolve, undominated
 
 
 def left(problem):

@@ -3,7 +3,7 @@
 import pytest
 from fleets import paper_fleet
 
-from fleetsieve.solving import Milp
+from fleetsieve.engines.solving import Milp
 
 
 @pytest.mark.parametrize(

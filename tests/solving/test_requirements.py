@@ -7,10 +7,10 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from fleetsieve_models.selection import enlarged, replicas_for
 
 from fleetsieve.allocation import tolerance
+from fleetsieve.answers.shortage import explain
+from fleetsieve.engines.solving import optimise_fewest_gpus, optimise_shortage, requirements
+from fleetsieve.engines.solving.highs import Answer, Ending, Session
 from fleetsieve.errors import SolveFailed
-from fleetsieve.explanation import explain
-from fleetsieve.solving import optimise_fewest_gpus, optimise_shortage, requirements
-from fleetsieve.solving.highs import Answer, Ending, Session
 
 
 def full_service(problem):

@@ -9,9 +9,9 @@ from fleetsieve_models.lexicographic import lexicographic
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
 from fleetsieve_models.reach import add_reach, break_points, fulfilment, replicas_to_reach
 
+from fleetsieve.engines.solving import Milp, milp
+from fleetsieve.engines.solving.highs import Answer, Ending, Session
 from fleetsieve.errors import SolveFailed
-from fleetsieve.solving import Milp, milp
-from fleetsieve.solving.highs import Answer, Ending, Session
 
 
 def three_pools(seed, classes=20, floor=0.1):
@@ -90,7 +90,7 @@ def test_a_climb_cut_short_proves_no_more_than_is_true(monkeypatch, solves):
 
 def test_a_plan_that_does_not_reach_what_it_was_held_at_is_an_error(monkeypatch):
     problem = two_pools(range(120))[0]
-    monkeypatch.setattr("fleetsieve.solving.staged.set_reach", lambda model, problem, least: None)
+    monkeypatch.setattr("fleetsieve.engines.solving.staged.set_reach", lambda model, problem, least: None)
     with pytest.raises(SolveFailed, match=r"a plan held at .* has 0\.0"):
         Milp().optimise(problem, ("min_fulfilment",))
 

@@ -8,10 +8,10 @@ import pytest
 from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, GpuPool
 from solving.fleets import fleet
 
+from fleetsieve.answers.shortage import sentence
+from fleetsieve.engines.frontier import knows_shortage, least_shortage
+from fleetsieve.engines.solving import optimise_shortage
 from fleetsieve.errors import UsageError
-from fleetsieve.explanation import sentence
-from fleetsieve.frontier import knows_shortage, least_shortage
-from fleetsieve.solving import optimise_shortage
 
 
 def short_fleet(seed: int) -> FleetProblem:

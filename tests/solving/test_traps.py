@@ -16,9 +16,9 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from pyomo.common.collections import ComponentMap
 from pyomo.contrib.solver.common.results import TerminationCondition
 
+from fleetsieve.engines.solving import Milp, highs, self_test
+from fleetsieve.engines.solving.highs import OPTIONS, Answer, Ending, Session, ending_of, set_options
 from fleetsieve.errors import SolveFailed, SolverMissing
-from fleetsieve.solving import Milp, highs, self_test
-from fleetsieve.solving.highs import OPTIONS, Answer, Ending, Session, ending_of, set_options
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_nothing_is_printed(capfd, fresh):
 
 def test_nothing_is_printed_by_a_whole_process():
     code = (
-        "from fleets import paper_fleet; from fleetsieve.solving import Milp; from fleetsieve.doctor import examine;"
+        "from fleets import paper_fleet; from fleetsieve.engines.solving import Milp; from fleetsieve.doctor import examine;"
         "assert Milp().optimise(paper_fleet()).proven; examine()"
     )
     path = ":".join([str(Path(__file__).parent), *sys.path])
@@ -212,7 +212,7 @@ def test_nothing_is_printed_by_a_whole_process():
 def test_solves_in_threads_take_turns_from_the_first_on():
     code = (
         "from concurrent.futures import ThreadPoolExecutor; from fleets import paper_fleet\n"
-        "from fleetsieve.solving import Milp\n"
+        "from fleetsieve.engines.solving import Milp\n"
         "with ThreadPoolExecutor(4) as pool:\n"
         "    found = list(pool.map(lambda k: Milp().optimise(paper_fleet(1 + k / 50)).values['goodput'], range(40)))\n"
         "assert found == [Milp().optimise(paper_fleet(1 + k / 50)).values['goodput'] for k in range(40)]"

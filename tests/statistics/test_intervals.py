@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleetsieve.interval import FRACTION
-from fleetsieve.statistics import requests_for_p99_bound
-from fleetsieve.statistics.intervals import (
+from fleetsieve.bounds.statistics import requests_for_p99_bound
+from fleetsieve.bounds.statistics.intervals import (
     p99_interval,
     p99_ranks,
     rate_interval,
     requests_for_upper_p99,
     success_interval,
 )
+from fleetsieve.interval import FRACTION
 
 ALPHAS = st.sampled_from([0.2, 0.05, 0.01, 1e-3, 1e-4])
 

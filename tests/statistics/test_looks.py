@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.standing import candidates
+from fleetsieve.bounds.statistics import REFERENCE_SPREAD, Rules, Spread, imagine, shares, summarise
+from fleetsieve.bounds.statistics.intervals import batch_rates_rps
 from fleetsieve.certificate.sentence import rests_on_bounds
-from fleetsieve.envelope import Envelope
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -28,9 +31,6 @@ from fleetsieve.instance import (
 )
 from fleetsieve.interval import Interval
 from fleetsieve.records import RequestRecords
-from fleetsieve.standing import candidates
-from fleetsieve.statistics import REFERENCE_SPREAD, Rules, Spread, imagine, shares, summarise
-from fleetsieve.statistics.intervals import batch_rates_rps
 
 CELLS = tuple(Cell(CellKey("chat", 2, f"c{n}"), 2, LoadKind.CONCURRENCY, float(n)) for n in (1, 2, 4, 8))
 CELL = CELLS[0]

@@ -10,13 +10,13 @@ import pytest
 from cli.command_line import cli
 from loop.small_fleet import CELL_BY_KEY, CELLS, INSTANCE, row
 
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.statistics import REFERENCE_SPREAD
 from fleetsieve.certificate import Verdict, certify
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import UsageError
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Reading
 from fleetsieve.records import RequestRecords
-from fleetsieve.statistics import REFERENCE_SPREAD
 from fleetsieve.studies.calibrate import settings, spread_of, trials
 from fleetsieve.studies.calibrate_counts import Counts, Rate
 from fleetsieve.studies.judging import Truth

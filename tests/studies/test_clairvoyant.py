@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Verdict, certify
-from fleetsieve.cost import grid_cost_gpu_s
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
+from fleetsieve.engines.solving import Milp
 from fleetsieve.files import read_instance
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import (
     Cell,
     CellKey,
@@ -30,7 +30,7 @@ from fleetsieve.instance import (
     Slo,
     WorkloadClass,
 )
-from fleetsieve.solving import Milp
+from fleetsieve.loop.cost import grid_cost_gpu_s
 from fleetsieve.studies.clairvoyant import clairvoyant
 from fleetsieve.studies.relaxation import Relaxation
 

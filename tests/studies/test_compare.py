@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from loop.small_fleet import CELLS, INSTANCE, row
 
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Verdict, certify
-from fleetsieve.cost import grid_cost_gpu_s
-from fleetsieve.decision_rules import RULES, Decided, DecisionRule
-from fleetsieve.envelope import Envelope
+from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.frontier import Frontier
 from fleetsieve.instance import CellKey, Pool, Reading
+from fleetsieve.loop.cost import grid_cost_gpu_s
 from fleetsieve.studies.compare import CLAIRVOYANT, Case, FloorFound, Results, Run, Store, compare, run, tasks
 from fleetsieve.studies.comparison import csv_text, document, interval95, regret_at, summarise
+from fleetsieve.studies.decision_rules import RULES, Decided, DecisionRule
 from fleetsieve.studies.rules import judged
 
 TABLE = tuple(row(cell.key) for cell in CELLS)

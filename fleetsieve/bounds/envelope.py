@@ -1,0 +1,431 @@
+"""Bounds of every cell: what was measured, and what the named assumptions say of the rest.
+
+The envelope is the uncertainty set of the certificate. Each class is enveloped on its own (no assumption looks across classes),
+so one new measurement, real or imagined, renews one class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
+
+from fleetsieve.bounds.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, assumptions_of
+from fleetsieve.bounds.statistics import KnownCell, Rules, rows_that_count, summarise_all
+from fleetsieve.brief import counted, summary
+from fleetsieve.instance import (
+    TAIL_METRICS,
+    ArmKey,
+    Cell,
+    CellKey,
+    Instance,
+    Measurement,
+    Pool,
+    WorkloadClass,
+)
+from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class CellBounds:
+    """What is known of one cell: intervals, and whether it can be committed or still hoped for.
+
+    Capacity is in requests/s of one replica before `max_utilisation`; tails are p99s in seconds. `committable`: measured, and
+    its measured bounds meet the policy. `possible`: nothing known rules it out. `origins` names the assumption behind each
+    bound that is not a measurement.
+    """
+
+    cell: Cell
+    capacity_rps: Interval
+    tails_s: Mapping[str, Interval]
+    success: Interval
+    committable: bool
+    possible: bool
+    measured: bool
+    origins: Mapping[str, str]
+
+    @property
+    def resolved(self) -> bool:
+        """Whether another look cannot change if the cell is usable: committable, or not possible."""
+        return self.committable or not self.possible
+
+
+@dataclass(frozen=True)
+class ClassEnvelope:
+    """The bounds of one class's cells, the assumptions that its data contradict, and why memory is too small for which cells."""
+
+    view: ClassView
+    bounds: Mapping[CellKey, CellBounds]
+    contradictions: tuple[Contradiction, ...]
+    beyond_memory: Mapping[CellKey, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"ClassEnvelope of {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """How many cells there are, and what is known of them: "chat: 12 cells, 3 measured, 2 to commit, 8 possible"."""
+        found = self.bounds.values()
+        counts = {"measured": sum(b.measured for b in found), "to commit": sum(b.committable for b in found)}
+        counts["possible"] = sum(b.possible for b in found)
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        return f"{self.view.workload.name}: {counted(len(self.bounds), 'cell')}, {told}"
+
+    @cached_property
+    def servable(self) -> bool:
+        """Whether some cell that fits its pool may serve requests under the upper bounds."""
+        return any(b.possible and self._serves(b, b.capacity_rps.hi) for b in self.bounds.values())
+
+    @property
+    def too_wide(self) -> bool:
+        """Whether it is for want of GPUs on a node, or in the pool, that no cell can serve it."""
+        return not self.servable and any(b.possible and b.capacity_rps.hi > 0.0 for b in self.bounds.values())
+
+    @cached_property
+    def committed_choice(self) -> bool:
+        """Whether some measured cell can be committed and serves requests."""
+        return any(b.committable and self._serves(b, b.capacity_rps.lo) for b in self.bounds.values())
+
+    @cached_property
+    def open(self) -> bool:
+        """Whether the class demands something, may be servable, and has no cell that can be committed yet."""
+        return self.view.workload.demand_rps > 0.0 and self.servable and not self.committed_choice
+
+    def _serves(self, b: CellBounds, capacity_rps: float) -> bool:
+        enough = capacity_rps > NOTHING * self.view.workload.demand_rps
+        return enough and fits(b.cell, self.view.pools[b.cell.key.pool])
+
+    @cached_property
+    def closed(self) -> Mapping[CellKey, str]:
+        """Cells that failures close for the upper bounds too, and why."""
+        why = dict(self.beyond_memory)
+        for key, known in self.view.known.items():
+            if known.impossible:
+                why[key] = "out of memory twice" if known.out_of_memory else "its server failed to start"
+        return {key: why[key] for key in sorted(why)}
+
+
+def fits(cell: Cell, pool: Pool) -> bool:
+    """Whether one replica of the cell fits one node of the pool (or the pool, without nodes)."""
+    return cell.gpus <= min(pool.gpus, pool.gpus_per_node or pool.gpus)
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The bounds of every cell of an instance, and the two fleet problems at their ends."""
+
+    instance: Instance
+    classes: Mapping[str, ClassEnvelope]
+    assumptions: tuple[Assumption, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return summary(f"Envelope of {self.instance.name}", [own.sentence for own in self.classes.values()])
+
+    @classmethod
+    def of(cls, instance: Instance, measurements: Iterable[Measurement] = ()) -> Envelope:
+        """The envelope of an instance given its measured rows (any order of cells; looks at one cell in order).
+
+        Raises:
+            UsageError: for an assumption or a setting that is not known.
+        """
+        rows = rows_that_count(instance, measurements)
+        rules = Rules.of(instance, rows)
+        known = summarise_all(instance.cell_by_key, rows, rules, {c.name: c.slo for c in instance.classes})
+        assumptions = assumptions_of(instance)
+        pools = {pool.name: pool for pool in instance.fleet.pools}
+        classes = {}
+        for workload in instance.classes:
+            arms = {arm: cells for arm, cells in instance.arms.items() if arm.class_name == workload.name}
+            own = {key: k for key, k in known.items() if key.class_name == workload.name}
+            view = ClassView(workload, arms, own, instance.facts, pools, rules)
+            classes[workload.name] = envelop(view, assumptions)
+        return cls(instance, classes, assumptions)
+
+    def with_known(self, known: KnownCell) -> Envelope:
+        """The envelope if `known` were what is known of its cell; only that cell's class is renewed."""
+        own = self.classes[known.key.class_name]
+        view = replace(own.view, known={**own.view.known, known.key: known})
+        arm = self.instance.cell_by_key[known.key].arm
+        renewed = envelop(view, self.assumptions) if self.across_arms else _with_arm(own, view, arm, self.assumptions)
+        return replace(self, classes={**self.classes, known.key.class_name: renewed})
+
+    def ends_with(self, known: KnownCell) -> list[End]:
+        """The ends of the arm of a cell if `known` were what is known of it: all that `with_known` renews, where no assumption
+        looks across arms.
+        """
+        view = _alone(self.classes[known.key.class_name].view, self.instance.cell_by_key[known.key].arm)
+        view = replace(view, known={**view.known, known.key: known})
+        (arm,) = view.arms
+        return _said(view, self.assumptions).ends(view, arm)
+
+    def assuming(self, assumptions: tuple[Assumption, ...]) -> Envelope:
+        """The envelope of the same data under other assumptions."""
+        classes = {name: envelop(own.view, assumptions) for name, own in self.classes.items()}
+        return replace(self, classes=classes, assumptions=assumptions)
+
+    def hoped(self, keys: Collection[CellKey]) -> Envelope:
+        """The envelope if each of these cells met its SLO and had its upper capacity (cut at what its class demands)."""
+
+        def best(own: ClassEnvelope, b: CellBounds) -> CellBounds:
+            enough = own.view.workload.demand_rps / self.instance.fleet.max_utilisation
+            return replace(b, committable=True, capacity_rps=Interval.point(min(b.capacity_rps.hi, enough)))
+
+        return self._supposing(keys, best)
+
+    def without(self, keys: Collection[CellKey]) -> Envelope:
+        """The envelope if none of these cells could be used, except those that can be committed already."""
+        return self._supposing(keys, lambda _, b: b if b.committable else replace(b, possible=False))
+
+    def _supposing(
+        self, keys: Collection[CellKey], change: Callable[[ClassEnvelope, CellBounds], CellBounds]
+    ) -> Envelope:
+        classes = {
+            name: replace(own, bounds={key: change(own, b) if key in keys else b for key, b in own.bounds.items()})
+            for name, own in self.classes.items()
+        }
+        return replace(self, classes=classes)
+
+    @cached_property
+    def across_arms(self) -> bool:
+        """Whether an assumption lets one arm say something of another."""
+        return any(a.across_arms for a in self.assumptions)
+
+    def __getitem__(self, key: CellKey) -> CellBounds:
+        return self.classes[key.class_name].bounds[key]
+
+    @property
+    def rules(self) -> Rules:
+        """What the intervals of all cells were derived by."""
+        return next((own.view.rules for own in self.classes.values()), Rules())
+
+    @cached_property
+    def unservable(self) -> tuple[str, ...]:
+        """Classes with a demand that no cell can serve even under the upper bounds, in the order of the classes."""
+        return tuple(c.name for c in self.instance.classes if c.demand_rps > 0.0 and not self.classes[c.name].servable)
+
+    @cached_property
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """Every contradiction found, class by class."""
+        return tuple(c for own in self.classes.values() for c in own.contradictions)
+
+    @cached_property
+    def in_force(self) -> tuple[Assumption, ...]:
+        """The assumptions that bound at least one cell."""
+        used = {name for own in self.classes.values() for b in own.bounds.values() for name in b.origins.values()}
+        return tuple(a for a in self.assumptions if a.name in used)
+
+    @cached_property
+    def conservative(self) -> FleetProblem:
+        """θ-: lower capacities of the cells that can be committed."""
+        return self._problem(lower=True)
+
+    @cached_property
+    def optimistic(self) -> FleetProblem:
+        """θ+: upper capacities, cut at the class's demand, of the cells that are possible."""
+        return self._problem(lower=False)
+
+    def _problem(self, *, lower: bool) -> FleetProblem:
+        demands = tuple(class_demand(self.classes[c.name]) for c in self.instance.classes)
+        pools = tuple(
+            GpuPool(p.name, p.gpus, p.gpus_per_node, p.price_per_gpu_h or 0.0) for p in self.instance.fleet.pools
+        )
+        configurations = [
+            q for c in demands for q in class_configurations(self.instance, self.classes[c.name], lower=lower)
+        ]
+        return FleetProblem(demands, tuple(configurations), pools)
+
+
+def class_demand(own: ClassEnvelope) -> ClassDemand:
+    """What a class asks of the fleet."""
+    return demand_of(own.view.workload, servable=own.servable)
+
+
+def demand_of(c: WorkloadClass, *, servable: bool) -> ClassDemand:
+    """What a class asks of the fleet; an unservable one is out of the minimum."""
+    return ClassDemand(c.name, c.demand_rps, c.priority, c.floor_fulfilment, c.demand_rps <= 0.0 or servable)
+
+
+def class_configurations(instance: Instance, own: ClassEnvelope, *, lower: bool) -> list[Configuration]:
+    """The usable configurations of one class under its lower or upper bounds, in the fixed order of names.
+
+    In the upper realisation a capacity is min(c, λ): exact for fulfilment and goodput, and no infinity reaches a model.
+    """
+    utilisation, demand = instance.fleet.max_utilisation, own.view.workload.demand_rps
+    configurations = []
+    for key in sorted(own.bounds):
+        b = own.bounds[key]
+        if b.committable if lower else b.possible:
+            end = b.capacity_rps.lo if lower else b.capacity_rps.hi
+            capacity = end * utilisation if lower else min(end * utilisation, demand)
+            configurations.append(Configuration(key, key.class_name, b.cell.gpus, capacity, key.pool))
+    return configurations
+
+
+def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope:
+    """The bounds of one class: measured intervals, and for the rest the tightest that the assumptions allow.
+
+    An assumption that measured data contradict is dropped for the arm and quantity concerned.
+    """
+    said = _said(view, assumptions)
+    bounds = {cell.key: said.bounds(view, cell) for cells in view.arms.values() for cell in cells}
+    return ClassEnvelope(view, bounds, said.contradictions, {key: why for key, (_, why) in said.exhausted.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What assumptions say of the cells of a view: most capacity, least tails, what memory rules out; each with its assumption."""
+
+    capacity: Mapping[CellKey, tuple[float, str]]
+    tails: Mapping[str, Mapping[CellKey, tuple[float, str]]]
+    exhausted: Mapping[CellKey, tuple[str, str]]
+    contradictions: tuple[Contradiction, ...]
+
+    def bounds(self, view: ClassView, cell: Cell) -> CellBounds:
+        """The bounds of one cell."""
+        exhausted = self.exhausted.get(cell.key, ("", ""))[0]
+        return _bounds(view, cell, self.capacity.get(cell.key), self.tails, exhausted)
+
+    def ends(self, view: ClassView, arm: ArmKey) -> list[End]:
+        """The ends of an arm's cells, as `bounds` has them: of a cell that was not measured they are few numbers."""
+        limits = [
+            (self.tails[metric], limit)
+            for metric in TAIL_METRICS
+            if (limit := view.workload.slo.limit_s(metric)) is not None and self.tails[metric]
+        ]
+        found = []
+        for cell in view.arms[arm]:
+            key = cell.key
+            if key in view.known:
+                found.append(End.of(self.bounds(view, cell)))
+                continue
+            ruled_out = cell.excluded or key in self.exhausted
+            for tails, limit in limits:
+                ruled_out = ruled_out or (key in tails and tails[key][0] > limit)
+            found.append(End(cell, None, None if ruled_out else self.capacity.get(key, UNBOUNDED)[0]))
+        return found
+
+
+UNBOUNDED = (math.inf, "")
+"""What no assumption says of a capacity: anything is possible."""
+
+
+class End(NamedTuple):
+    """A cell's capacity (requests/s of a replica) if it can be committed, and if it is possible; None where it is not."""
+
+    cell: Cell
+    lower_rps: float | None
+    upper_rps: float | None
+
+    @classmethod
+    def of(cls, b: CellBounds) -> End:
+        """The ends of a cell's bounds."""
+        return cls(b.cell, b.capacity_rps.lo if b.committable else None, b.capacity_rps.hi if b.possible else None)
+
+
+def _said(view: ClassView, assumptions: Iterable[Assumption]) -> _Said:
+    capacity: dict[CellKey, tuple[float, str]] = {}
+    tails: dict[str, dict[CellKey, tuple[float, str]]] = {metric: {} for metric in TAIL_METRICS}
+    contradictions: list[Contradiction] = []
+    exhausted: dict[CellKey, tuple[str, str]] = {}
+    for assumption in assumptions:
+        found = tuple(assumption.audit(view))
+        contradictions += found
+        dropped = {(c.arm, c.quantity) for c in found}
+
+        def holds(arm: ArmKey, quantity: str, dropped: set[tuple[ArmKey, str]] = dropped) -> bool:
+            return (arm, quantity) not in dropped
+
+        for key, quantity, value, because in assumption.limits(view, holds):
+            if quantity == CAPACITY:
+                if value < capacity.get(key, UNBOUNDED)[0]:
+                    capacity[key] = (value, assumption.name)
+            elif quantity == MEMORY:
+                exhausted.setdefault(key, (assumption.name, because or f"memory, by {assumption.name}"))
+            elif value > tails[quantity].get(key, NO_TAIL)[0]:
+                tails[quantity][key] = (value, assumption.name)
+    return _Said(capacity, tails, exhausted, tuple(sorted(contradictions)))
+
+
+def _with_arm(own: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]) -> ClassEnvelope:
+    """`envelop(view)` where `view` differs from that of `own` in one arm only, and no assumption looks across arms."""
+    renewed = envelop(_alone(view, arm), assumptions)
+    return ClassEnvelope(
+        view,
+        {**own.bounds, **renewed.bounds},
+        tuple(sorted((*(c for c in own.contradictions if c.arm != arm), *renewed.contradictions))),
+        {key: why for key, why in own.beyond_memory.items() if key not in renewed.bounds} | dict(renewed.beyond_memory),
+    )
+
+
+def _alone(view: ClassView, arm: ArmKey) -> ClassView:
+    """The view of one arm alone."""
+    cells = view.arms[arm]
+    known = {cell.key: view.known[cell.key] for cell in cells if cell.key in view.known}
+    return replace(view, arms={arm: cells}, known=known)
+
+
+def _bounds(
+    view: ClassView,
+    cell: Cell,
+    most: tuple[float, str] | None,
+    least: Mapping[str, Mapping[CellKey, tuple[float, str]]],
+    exhausted: str,
+) -> CellBounds:
+    known, slo = view.known.get(cell.key), view.workload.slo
+    origins: dict[str, str] = {}
+    capacity = known.capacity_rps if known else None
+    told = capacity is not None
+    if capacity is None:
+        capacity = NON_NEGATIVE
+        if most is not None:
+            capacity, origins[CAPACITY] = _at_most(most[0]), most[1]
+    tails: dict[str, Interval] = {}
+    meets, may_meet = told, True
+    for metric, limit in zip(TAIL_METRICS, (slo.max_ttft_p99_s, slo.max_e2e_p99_s, slo.max_tpot_p99_s), strict=True):
+        tail = known.tail_s(metric) if known else None
+        if tail is None:
+            tail, said = NON_NEGATIVE, least[metric].get(cell.key) if least[metric] else None
+            if said is not None:
+                tail, origins[metric] = _at_least(said[0]), said[1]
+        tails[metric] = tail
+        if limit is not None:
+            meets = meets and tail.hi <= limit
+            may_meet = may_meet and tail.lo <= limit
+    success = known.success if known is not None and known.success is not None else FRACTION
+    if slo.min_success is not None:
+        meets = meets and success.lo >= slo.min_success
+        may_meet = may_meet and success.hi >= slo.min_success
+    failed = known is not None and known.failed
+    gone = bool(exhausted) or (known is not None and known.impossible)
+    if exhausted:
+        origins[MEMORY] = exhausted
+    return CellBounds(
+        cell=cell,
+        capacity_rps=capacity,
+        tails_s=tails,
+        success=success,
+        committable=meets and not failed and not cell.excluded,
+        possible=may_meet and not gone and not cell.excluded,
+        measured=known is not None and known.measured,
+        origins=origins,
+    )
+
+
+NO_TAIL = (0.0, "")
+"""What no assumption says of a tail: it is at least 0."""
+
+
+@lru_cache(maxsize=4096)
+def _at_least(value: float) -> Interval:
+    """[value, inf): one object for the many cells, real and imagined, that one bound is of."""
+    return Interval(value, math.inf)
+
+
+@lru_cache(maxsize=4096)
+def _at_most(value: float) -> Interval:
+    """[0, value], as `_at_least`."""
+    return Interval(0.0, value)

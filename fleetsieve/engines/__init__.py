@@ -1,0 +1,1 @@
+"""The fleet decision, solved: by exact enumeration (`frontier`), or as a MILP under HiGHS (`solving`)."""

@@ -1,0 +1,141 @@
+"""What a run did, read from its folder by those who look: nothing is written, and a run in progress is not disturbed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleetsieve.allocation import Engine
+from fleetsieve.brief import brief
+from fleetsieve.certificate.document import key_of
+from fleetsieve.errors import UsageError
+from fleetsieve.files import Folder, read_measurements, read_predictions
+from fleetsieve.files.shell import shell_words
+from fleetsieve.instance import CellKey
+from fleetsieve.runs.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
+from fleetsieve.loop.policies import DecisionGap, policy_named
+from fleetsieve.probes import Replay
+from fleetsieve.live.serving.register import NAME as SERVERS
+from fleetsieve.loop.sieve import Sieve
+from fleetsieve.loop.stopping import UnprofitableWithin
+
+
+@dataclass(frozen=True)
+class LoggedStep:
+    """One step of a log: the cell asked, why, what it changed, and the state after it. A gap is None where nothing was proven."""
+
+    number: int
+    key: CellKey
+    reason: str
+    expected_cost_gpu_s: float
+    status: str
+    changed: str
+    spent_gpu_s: float
+    verdict: str
+    blocking: str
+    gap: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class History:
+    """The log of a run: its first line, its steps, and the certificate that it ended with (None while it has none).
+
+    `servers` are the commands of the servers that a live run started, each told once.
+    """
+
+    start: Mapping[str, Any]
+    steps: tuple[LoggedStep, ...]
+    certificate: Mapping[str, Any] | None
+    servers: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    @property
+    def policy(self) -> str:
+        """The policy that chose the cells."""
+        return str(self.start.get("policy", ""))
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return int(self.start.get("seed", 0))
+
+    @property
+    def horizon_h(self) -> float | None:
+        """The hours of --stop-when-unprofitable; None where it was not given."""
+        stated = self.start.get("stop_when_unprofitable_h")
+        return float(stated) if stated is not None else None
+
+
+def read_history(folder: Path) -> History | None:
+    """The history of the run in `folder`; None where it is no run. A last line that is torn is left out.
+
+    Raises:
+        UsageError: when a line is damaged.
+    """
+    path = folder / STEPS
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1].split("\n")[:-1]
+    try:
+        lines = [json.loads(line) for line in whole]
+        if not lines:
+            raise ValueError("it is empty")
+        stored = folder / CERTIFICATE
+        certificate = json.loads(stored.read_text(encoding="utf-8")) if stored.is_file() else None
+        steps = tuple(_step(line) for line in lines[1:])
+        return History(lines[0], steps, certificate, _servers(folder / SERVERS))
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+        raise UsageError(f"{path} is damaged: {type(fault).__name__} at {fault}") from fault
+
+
+def _servers(path: Path) -> tuple[str, ...]:
+    """The commands in the record of what was started, in order."""
+    if not path.is_file():
+        return ()
+    text = path.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return tuple(dict.fromkeys(shell_words(map(str, line["command"])) for line in lines if line.get("command")))
+
+
+def _step(line: Mapping[str, Any]) -> LoggedStep:
+    gap = {name: line["gap"][name] for name in ("shortfall", "min_fulfilment", "goodput")}
+    return LoggedStep(
+        int(line["step"]),
+        key_of(line["asked"]),
+        str(line["reason"]),
+        float(line["expected_cost_gpu_s"]),
+        str(line["status"]),
+        str(line["changed"]),
+        float(line["spent_gpu_s"]),
+        str(line["verdict"]),
+        str(line["blocking"]),
+        gap,
+    )
+
+
+def state_of(read: Folder, history: History | None, engine: Engine, policy: str | None = None) -> Sieve:
+    """The state that a folder stands for: a run's has its own policy, seed, stop rule, prior and table.
+
+    Another folder's has `decision-gap` and no limits; `policy` replaces the policy.
+
+    Raises:
+        UsageError: when the policy is not known, or a row is of no cell of the instance.
+        InputError: when the hidden table of a replay has faults.
+    """
+    looks, stop, prior, seed, named = None, None, None, 0, policy
+    if history is not None:
+        seed, named = history.seed, policy or history.policy
+        stop = UnprofitableWithin(history.horizon_h) if history.horizon_h is not None else None
+        if (read.path / HIDDEN).is_file():
+            looks = Replay(read_measurements(read.path / HIDDEN, read.instance), read.measurements).looks
+        if (read.path / PRIOR).is_file():
+            prior = read_predictions(read.path / PRIOR, read.instance).predictions
+    chosen = policy_named(named) if named else DecisionGap()
+    start = Sieve.start(read.instance, policy=chosen, engine=engine, seed=seed, looks=looks, stop=stop, prior=prior)
+    return start.tell(*read.measurements)
