@@ -16,7 +16,7 @@ from fleetsieve.files import Folder, read_measurements, read_predictions
 from fleetsieve.files.shell import shell_words
 from fleetsieve.instance import CellKey
 from fleetsieve.runs.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
-from fleetsieve.loop.policies import DecisionGap, policy_named
+from fleetsieve.loop.policies import DecisionGap, policy_named, policy_of_log
 from fleetsieve.probes import Replay
 from fleetsieve.live.serving.register import NAME as SERVERS
 from fleetsieve.loop.sieve import Sieve
@@ -136,6 +136,6 @@ def state_of(read: Folder, history: History | None, engine: Engine, policy: str 
             looks = Replay(read_measurements(read.path / HIDDEN, read.instance), read.measurements).looks
         if (read.path / PRIOR).is_file():
             prior = read_predictions(read.path / PRIOR, read.instance).predictions
-    chosen = policy_named(named) if named else DecisionGap()
+    chosen = DecisionGap() if not named else policy_named(named) if policy else policy_of_log(named)
     start = Sieve.start(read.instance, policy=chosen, engine=engine, seed=seed, looks=looks, stop=stop, prior=prior)
     return start.tell(*read.measurements)
