@@ -15,12 +15,12 @@ from fleetsieve.errors import UsageError
 from fleetsieve.files import Folder, read_measurements, read_predictions
 from fleetsieve.files.shell import shell_words
 from fleetsieve.instance import CellKey
-from fleetsieve.runs.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
-from fleetsieve.loop.policies import DecisionGap, policy_named, policy_of_log
-from fleetsieve.probes import Replay
 from fleetsieve.live.serving.register import NAME as SERVERS
+from fleetsieve.loop.policies import DecisionGap, policy_named, policy_of_log
 from fleetsieve.loop.sieve import Sieve
 from fleetsieve.loop.stopping import UnprofitableWithin
+from fleetsieve.probes import Replay
+from fleetsieve.runs.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
 
 
 @dataclass(frozen=True)
