@@ -264,7 +264,11 @@ def compare(
     store: Store | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Results]:
-    """Run every policy on every case; `progress(done, total)` counts tasks.
+    """Run every policy on every case and give the results case by case.
+
+    `policies` are names, of bundled ones or from outside (`module:Class`). One that is seeded runs `orders` times, with the seeds
+    from `seed` on; any other one runs once. `floor`: also the cheapest set of cells that certifies, sought for at most
+    `floor_limit_s` seconds. `jobs` is the number of processes, `store` keeps finished work, `progress(done, total)` counts tasks.
 
     Raises:
         UsageError: see `tasks`.
