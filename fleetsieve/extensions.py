@@ -6,6 +6,7 @@ import. Whatever is loaded is checked against its protocol before it is used, an
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
+from pathlib import Path
 from typing import Any
 
 from fleetsieve.errors import UsageError
@@ -111,6 +113,14 @@ def package_versions(value: object) -> dict[str, str]:
         return {}
     packages = packages_distributions().get(type(value).__module__.partition(".")[0], ())
     return {package: version(package) for package in sorted(set(packages))}
+
+
+def source_digest(value: object) -> str:
+    """The SHA-256 of the file that an object's class stands in; "" where it is FleetSieve's own, or in no file."""
+    path = getattr(sys.modules.get(type(value).__module__), "__file__", None)
+    if not path or not origin_of(value):
+        return ""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _found(kind: Kind, name: str) -> Any:

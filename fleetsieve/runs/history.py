@@ -125,7 +125,7 @@ def state_of(read: Folder, history: History | None, engine: Engine, policy: str 
     Another folder's has `decision-gap` and no limits; `policy` replaces the policy.
 
     Raises:
-        UsageError: when the policy is not known, or a row is of no cell of the instance.
+        UsageError: when `policy` is not known, or a row is of no cell of the instance.
         InputError: when the hidden table of a replay has faults.
     """
     looks, stop, prior, seed, named = None, None, None, 0, policy

@@ -135,3 +135,14 @@ def test_bundled_certificates_name_no_origin(capsys: pytest.CaptureFixture[str])
     for name in bundled_names():
         assert call(["solve", name, "--json"]) == 0
         assert "outside FleetSieve" not in capsys.readouterr().out
+
+
+def test_a_quantity_that_no_cell_has(
+    module: Module, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_with(
+        module, '"mine:Cap" = true', CAP.replace("Limit(cell.key, CAPACITY,", "Limit(cell.key, 'speed',")
+    )
+    monkeypatch.syspath_prepend(folder.parent)
+    assert call(["solve", str(folder)]) == 2
+    assert "assumption cap bounds 'speed'" in capsys.readouterr().err

@@ -79,3 +79,30 @@ def test_the_log_of_a_refused_choice_resumes_once_it_is_mended(
     refused(module, "None", capsys)
     module("mine", FIRST)
     assert call(["run", str(Path("runs") / f"{INSTANCE}-mine.First-0"), "--resume"]) == 0
+
+
+def test_stored_results_are_made_again_when_the_policy_changes(
+    module: Module, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare = [
+        "compare",
+        INSTANCE,
+        "--policies",
+        "grid,mine:First",
+        "--no-clairvoyant",
+        "--out",
+        "kept",
+        "--resume",
+        "--json",
+    ]
+    spent = []
+    for place in ("0", "0", "-1"):
+        module("mine", FIRST.replace("candidates[0]", f"candidates[{place}]"))
+        assert call(compare) == 0
+        said = capsys.readouterr()
+        (found,) = json.loads(said.out)["instances"]
+        spent.append([one["mean_gpu_s"] for one in found["policies"]])
+    assert spent[0] == spent[1]
+    assert spent[0][0] == spent[2][0]
+    assert spent[0][1] != spent[2][1]
+    assert len(Path("kept/results.jsonl").read_text().splitlines()) == 3
