@@ -52,7 +52,7 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
             "label:N",
             sort=labels,
             title=load_title(certificate, class_name),
-            axis=alt.Axis(labelAngle=-45, labelLimit=60),
+            axis=alt.Axis(labelAngle=-45, labelLimit=60, labelOverlap="greedy"),
             scale=alt.Scale(domain=labels),
         ),
         xOffset=alt.XOffset("beside:Q", scale=alt.Scale(domain=[-0.5, 0.5])),
@@ -108,7 +108,7 @@ def _legend(base: Chart, degrees: Sequence[str], shapes: Mapping[str, str], pale
 
 def _rules(rows: Sequence[Row], low: float, high: float) -> list[Row]:
     """The upright lines: intervals of what was measured, and what is left open of what was not, to the edges of the panel."""
-    opacity = {"value": 1.0, "bound": 0.7, "unknown": 0.35}
+    opacity = {"value": 1.0, "bound": 0.45, "unknown": 0.25}
     return [
         {
             **{field: row[field] for field in TOLD},

@@ -51,7 +51,9 @@ def state_text(own: ClassEnvelope, b: CellBounds, state: State) -> str:
     why = own.closed.get(b.cell.key)
     if why is not None:
         return f"{state}: {why}"
-    return f"{state}, still possible: it may be a flake" if state is State.FAILED and b.possible else str(state)
+    return (
+        f"{state}, still possible: the failure may be transient" if state is State.FAILED and b.possible else str(state)
+    )
 
 
 def colours(palette: Palette) -> dict[State, str]:
@@ -101,5 +103,6 @@ def limits_text(own: ClassEnvelope, b: CellBounds) -> str:
     ]
     if slo.min_success is not None:
         known = b.success.lo != 0.0 or b.success.hi != 1.0
-        told.append(f"success {f'{b.success.lo:.4g}' if known else 'unknown'} (limit {slo.min_success:g})")
+        success = f"{100.0 * b.success.lo:.4g}\u00a0%" if known else "unknown"
+        told.append(f"success {success} (limit {100.0 * slo.min_success:.4g}\u00a0%)")
     return "; ".join(told) or "no limit"

@@ -12,17 +12,18 @@ from fleetsieve.loop.cost import grid_cost_gpu_s
 from fleetsieve.loop.stopping import Stop
 from fleetsieve.report.failing import failed_cells, lost_gpu_s
 from fleetsieve.report.headroom import by_class
-from fleetsieve.report.rounding import gap_part, points, rate, share
+from fleetsieve.report.rounding import PER_CENT, gap_part, points, rate, share
 
 if TYPE_CHECKING:
     from fleetsieve.report.building import Told
 
 MEANINGS = {
-    Verdict.FEASIBLE: "Certified-feasible means: about the best that this fleet can do, if what it rests on holds. "
+    Verdict.FEASIBLE: "Certified-feasible means: about the best that this fleet can do, if what the verdict assumes is true. "
     "It does not mean that all demand is met.",
     Verdict.UNDECIDED: "Undecided means: what was measured does not show yet whether a much better plan, or one that keeps every "
     "floor, exists.",
-    Verdict.INFEASIBLE: "Certified-infeasible means: if what it rests on holds, no plan for this fleet keeps every floor.",
+    Verdict.INFEASIBLE: "Certified-infeasible means: if what the verdict assumes is true, no plan "
+    "for this fleet keeps every floor.",
 }
 """What each verdict means to somebody who meets it for the first time."""
 
@@ -42,7 +43,7 @@ def _served(c: Certificate) -> str:
     if plan.replica_counts:
         return (
             f"On {plan.gpus_used} of {gpus} GPUs the plan serves {rate(plan.goodput_rps)} of {total:g} requests/s: {by_class(c)} "
-            "of what is demanded."
+            "of the demand."
         )
     most = (
         f", at most {_most_goodput(c)} of {total:g} requests/s by the bounds" if c.upper.goodput_rps is not None else ""
@@ -63,7 +64,7 @@ def _certified(c: Certificate) -> str:
         if w.floor_rps is not None and w.demand_rps > 0.0
     ]
     if c.verdict is Verdict.INFEASIBLE:
-        return f"No plan on these GPUs keeps every floor ({listed(floors, 6)} requests/s), whatever is still measured."
+        return f"No plan on these GPUs keeps every floor ({listed(floors, 6)} requests/s), not even in the best case."
     unservable = f"No cell can serve {listed(c.unservable, 5)} within the SLO. " if c.unservable else ""
     if c.verdict is Verdict.FEASIBLE:
         kept = (
@@ -92,7 +93,7 @@ def _open(c: Certificate) -> str:
         gains.append(f"serve in all up to {share(c.gap.goodput, lower=False)} of the demand more")
     if gains:
         told.append(
-            f"Whether a better plan exists is not settled: for all that is known, another could {' and '.join(gains)}."
+            f"Whether a better plan exists is not settled: in the worst case, another could {' and '.join(gains)}."
         )
     return " ".join(told)
 
@@ -102,7 +103,7 @@ def caveats(told: Told) -> list[str]:
     c = told.certificate
     if not measured_cells(c.envelope):
         return [
-            "Nothing was measured: what is said follows from the demand, the floors, the SLOs and the assumptions alone."
+            "Nothing was measured: the verdict follows from the demand, the floors, the SLOs and the assumptions alone."
         ]
     return [_sources(told), _confidence(c)]
 
@@ -124,9 +125,9 @@ def _confidence(c: Certificate) -> str:
     counts, settings = kinds_of_figures(c.envelope), c.envelope.instance.certificate
     total = sum(counts.values())
     words = {
-        "point values": "rest on one look each, taken as exact: without statistics, so without a confidence",
+        "point values": "were measured once and are taken at face value, so no confidence level applies",
         "stated bounds": "are taken at the bounds that their rows state",
-        "repeats": "are taken at the range of their looks, without statistics",
+        "repeats": "are taken at the range of their repeats, without statistics",
         "records": f"are bounded from their requests, at a confidence of {settings.confidence:g}",
         "runs": f"are widened by the spread between runs, at a confidence of {settings.confidence:g}",
     }
@@ -140,8 +141,8 @@ def _confidence(c: Certificate) -> str:
 def _of_one(words: str) -> str:
     """What is said of several cells, said of one."""
     verb, rest = words.split(" ", 1)
-    rest = rest.replace("their rows state", "its row states").replace("their", "its").replace(" each", "")
-    return f"{'rests' if verb == 'rest' else 'is'} {rest}"
+    rest = rest.replace("their rows state", "its row states").replace("their", "its")
+    return f"{'was' if verb == 'were' else 'is'} {rest}".replace(" and are ", " and is ")
 
 
 def stop_words(stop: Stop | None) -> str:
@@ -212,7 +213,7 @@ def _cells_tile(told: Told) -> tuple[str, str, str]:
     left = len({cell.key for cell in cells} - measured - {known.key for known in failed})
     parts = [f"of {len(cells)} cells"]
     parts += [f"{len(failed)} failed"] if failed else []
-    parts += [f"{left} never looked at"] if left else []
+    parts += [f"{left} not measured"] if left else []
     return "Measured", f"{len(measured)}", ", ".join(parts)
 
 
@@ -221,10 +222,12 @@ def _spent_tile(told: Told) -> tuple[str, str, str]:
     cells = [cell for cell in instance.cells if not cell.excluded]
     grid, spent = grid_cost_gpu_s(instance, cells, measured_starts_s(told.read.path)), told.sieve.spent_gpu_s
     parts = [
-        f"GPU-seconds, {spent / grid:.0%} of one look at every cell ({grid:,.0f})" if grid > 0.0 else "GPU-seconds"
+        f"GPU-seconds, {100.0 * spent / grid:.0f}{PER_CENT} of measuring every cell once ({grid:,.0f})"
+        if grid > 0.0
+        else "GPU-seconds"
     ]
     if lost := sum(lost_gpu_s(instance, rows).values()):
-        parts.append(f"{lost:,.0f} of it on looks that failed")
+        parts.append(f"{lost:,.0f} of it on measurements that failed")
     if len(rows) > len({row.key for row in rows}):
-        parts.append("some cells were looked at more than once")
+        parts.append("some cells were measured more than once")
     return "Spent on measuring", f"{spent:,.0f}", "; ".join(parts)

@@ -38,6 +38,7 @@ from fleetsieve.report.words import (
     asked_rows,
     how_measured,
     idle_end,
+    measured_when,
     plan_rows,
     settling,
     statements,
@@ -49,6 +50,21 @@ from fleetsieve.runs.journal import PRIOR, SERVE, digests
 from fleetsieve.runs.rechecking import check_folder
 
 TEMPLATE = "page.html"
+
+CONTENTS = {
+    "settling": "Settling the verdict",
+    "plan": "Plan",
+    "asked": "Requirements and setup",
+    "rests": "Assumptions",
+    "tails": "Tail latency and capacity",
+    "gap": "Gap",
+    "grid": "Cells",
+    "failures": "Failures",
+    "sensitivity": "Sensitivity",
+    "reproduce": "Reproduce",
+    "words": "Glossary",
+}
+"""What the contents list calls each section, by its id; those that a page lacks are left out."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +116,21 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
     told = told_of(read, named)
     c = told.certificate
     planned = bool(c.conservative.replica_counts)
+    drawn = pictures(told)
+    settled, moved = (
+        settling(told.account, read.instance),
+        moves(read, planned=planned) if sensitivity and told.counting else [],
+    )
+    shown = {
+        "settling": settled,
+        "gap": drawn["gap"],
+        "grid": drawn["grid"],
+        "failures": read.measurements,
+        "sensitivity": moved or drawn["demand"],
+    }
     return str(
         template.render(
+            contents=[(place, heading) for place, heading in CONTENTS.items() if shown.get(place, True)],
             name=read.instance.name,
             source=read.instance.source,
             verdict=str(c.verdict),
@@ -118,19 +147,20 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             rounding=RULE,
             asked=asked_rows(read.instance),
             how_measured=how_measured(told),
+            measured_when=measured_when(read.measurements),
             statements=statements(c),
             named=[(a.name, a.describe()) for a in c.envelope.in_force],
             planned=planned,
             measured=bool(read.measurements),
             plan=plan_rows(c.conservative, c.envelope, lower=True),
             hoped=_hoped(c),
-            settling=settling(told.account, read.instance),
+            settling=settled,
             steps=step_rows(told.history),
             idle_end=idle_end(told.history),
             failures=failures(c, read.measurements),
-            pictures=pictures(told),
+            pictures=drawn,
             ruled_out=State.RULED_OUT in states_in(c),
-            moves=moves(read, planned=planned) if sensitivity and told.counting else [],
+            moves=moved,
             counting=told.counting,
             sensitivity=shell_words(["fleetsieve", "sensitivity", named, "--demand-scale", _scales(read.instance)]),
             commands=commands(told),

@@ -78,7 +78,7 @@ def room(certificate: Certificate) -> list[str]:
         full = [name for name, value in used.items() if value >= 1.0 - TIE]
         if full:
             told.append(
-                f"No reserve in load: the replicas of {listed(full, 5)} serve all that they sustained when measured."
+                f"No spare capacity: the replicas of {listed(full, 5)} serve all that they sustained when measured."
             )
         else:
             name = max(used, key=lambda name: used[name])
@@ -151,9 +151,9 @@ def to_serve_all(certificate: Certificate) -> list[str]:
         on = _on_pools(c.envelope.conservative)
         told.append(f"{enough} GPUs{on} meet {what} with the cells measured so far{no_fewer}.")
     elif least is not None:
-        told.append(f"How many GPUs meet {what} cannot be told yet from the cells measured so far.")
+        told.append(f"How many GPUs meet {what} is not known yet from the cells measured so far.")
     if least is not None and least != enough:
-        told.append(f"At least {least} GPUs are needed for that whatever else is measured.")
+        told.append(f"At least {least} GPUs are needed for that in any case.")
     return told
 
 
@@ -241,5 +241,5 @@ def why_short(certificate: Certificate) -> list[str]:
     if shortage.lacking_rps:
         lacks = [f"{name} {rate(value)}" for name, value in shortage.lacking_rps.items()]
         under = "" if exact else " under the best of the bounds"
-        told.append(f"On today's GPUs, the plan that lacks least{under} lacks {listed(lacks)} requests/s.")
+        told.append(f"On today's GPUs, the plan with the smallest shortage{under} lacks {listed(lacks)} requests/s.")
     return told

@@ -18,7 +18,7 @@ from fleetsieve.figures.grid import PALE, SHADED, grid_chart, grid_height, legen
 from fleetsieve.figures.html import data_block
 from fleetsieve.figures.ladder import ladder, panel_title
 from fleetsieve.figures.palette import PAGE
-from fleetsieve.figures.rungs import ladder_rows, limited_metrics
+from fleetsieve.figures.rungs import ladder_cells, ladder_rows, limited_metrics
 from fleetsieve.figures.served import served_chart, served_height
 from fleetsieve.figures.states import State, colours
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 TALL = 230
 """Pixels of an ordinary figure."""
+
+MANY_CELLS = 20
+"""A class with more cells than this has two tail charts side by side, not three."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def pictures(told: Told) -> dict[str, Any]:
         "allocation": _allocation(make, c.conservative) if planned else None,
         "hoped": _hoped(make, told),
         "served": make.of(served_chart(c.conservative, PAGE), served_height(c.conservative)) if planned else None,
-        "classes": [(name, _of_class(make, told, name)) for name in names],
+        "classes": [(len(ladder_cells(c, name)) > MANY_CELLS, _of_class(make, told, name)) for name in names],
         "gap": None,
         "grid": [
             make.of(grid_chart(c, name, PAGE, legend=False), grid_height(c, name), name) for name in names if measured
