@@ -15,7 +15,7 @@ from fleetsieve.report.headroom import by_class
 from fleetsieve.report.rounding import PER_CENT, gap_part, points, rate, share
 
 if TYPE_CHECKING:
-    from fleetsieve.report.building import Told
+    from fleetsieve.report.building import Report
 
 MEANINGS = {
     Verdict.FEASIBLE: "Certified-feasible means: about the best that this fleet can do, if what the verdict assumes is true. "
@@ -33,8 +33,8 @@ SIMULATED = "simulated"
 
 def lead(certificate: Certificate) -> str:
     """The first sentences: what is served of the demand, class by class, and what the certificate says of it."""
-    told = [_served(certificate), _certified(certificate)]
-    return " ".join(told[::-1] if certificate.verdict is Verdict.INFEASIBLE else told)
+    sentences = [_served(certificate), _certified(certificate)]
+    return " ".join(sentences[::-1] if certificate.verdict is Verdict.INFEASIBLE else sentences)
 
 
 def _served(c: Certificate) -> str:
@@ -81,36 +81,36 @@ def _certified(c: Certificate) -> str:
 def _open(c: Certificate) -> str:
     if c.blocking == "solver":
         return "Whether another plan is better is not known: the solver was cut short."
-    told = []
+    sentences = []
     if c.blocking == "shortfall":
-        told.append("Measured cells do not keep every floor yet, and it is not shown that none can.")
+        sentences.append("Measured cells do not keep every floor yet, and it is not shown that none can.")
     if c.open_classes:
-        told.append(f"No measured cell can serve {listed(c.open_classes, 5)} yet.")
+        sentences.append(f"No measured cell can serve {listed(c.open_classes, 5)} yet.")
     gains = []
     if c.gap.min_fulfilment > c.epsilon:
         gains.append(f"serve the worst-served class up to {points(c.gap.min_fulfilment)} better")
     if c.gap.goodput > c.epsilon:
         gains.append(f"serve in all up to {share(c.gap.goodput, lower=False)} of the demand more")
     if gains:
-        told.append(
+        sentences.append(
             f"Whether a better plan exists is not settled: in the worst case, another could {' and '.join(gains)}."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
-def caveats(told: Told) -> list[str]:
+def caveats(report: Report) -> list[str]:
     """What stands behind the figures: where they come from, and with what confidence."""
-    c = told.certificate
+    c = report.certificate
     if not measured_cells(c.envelope):
         return [
             "Nothing was measured: the verdict follows from the demand, the floors, the SLOs and the assumptions alone."
         ]
-    return [_sources(told), _confidence(c)]
+    return [_sources(report), _confidence(c)]
 
 
-def _sources(told: Told) -> str:
-    rows = [row for row in told.read.measurements if row.status is Status.OK]
-    sources = list(dict.fromkeys(row.source for row in rows if row.source)) or [told.read.instance.source]
+def _sources(report: Report) -> str:
+    rows = [row for row in report.read.measurements if row.status is Status.OK]
+    sources = list(dict.fromkeys(row.source for row in rows if row.source)) or [report.read.instance.source]
     sources = [source for source in sources if source]
     if not sources:
         return "Where the measured figures come from is not recorded."
@@ -131,11 +131,11 @@ def _confidence(c: Certificate) -> str:
         "records": f"are bounded from their requests, at a confidence of {settings.confidence:g}",
         "runs": f"are widened by the spread between runs, at a confidence of {settings.confidence:g}",
     }
-    told = [
+    sentences = [
         f"{count} of {total} measured cells {words[kind] if count > 1 else _of_one(words[kind])}"
         for kind, count in counts.items()
     ]
-    return "; ".join(told) + "."
+    return "; ".join(sentences) + "."
 
 
 def _of_one(words: str) -> str:
@@ -157,9 +157,9 @@ def stop_words(stop: Stop | None) -> str:
     )
 
 
-def facts(told: Told) -> list[tuple[str, str, str]]:
+def facts(report: Report) -> list[tuple[str, str, str]]:
     """What a reader sees at once: a name, a figure, and what it is measured by."""
-    c = told.certificate
+    c = report.certificate
     instance, plan = c.envelope.instance, c.conservative
     total = plan.problem.total_demand_rps
     counted = any(demand.in_minimum and demand.demand_rps > 0.0 for demand in plan.problem.classes)
@@ -186,8 +186,8 @@ def facts(told: Told) -> list[tuple[str, str, str]]:
         ("GPUs in use", f"{plan.gpus_used}" if plan.replica_counts else "no plan", f"of {instance.fleet.gpus} GPUs"),
         *served,
         _gap_tile(c),
-        _cells_tile(told),
-        _spent_tile(told),
+        _cells_tile(report),
+        _spent_tile(report),
     ]
 
 
@@ -201,13 +201,13 @@ def _gap_tile(c: Certificate) -> tuple[str, str, str]:
         return "Gap to the best possible", "none", f"below 0.000001 in {listed(list(parts))}; {within}"
     figures = [value for value in parts.values() if value != "?"]
     most = "unknown" if len(figures) < len(parts) else max(figures, key=float)
-    told = ", ".join(f"{name} {part}" for name, part in parts.items())
-    return "Gap to the best possible", most, f"{told} of the demand; {within}"
+    text = ", ".join(f"{name} {part}" for name, part in parts.items())
+    return "Gap to the best possible", most, f"{text} of the demand; {within}"
 
 
-def _cells_tile(told: Told) -> tuple[str, str, str]:
-    c = told.certificate
-    cells = [cell for cell in told.read.instance.cells if not cell.excluded]
+def _cells_tile(report: Report) -> tuple[str, str, str]:
+    c = report.certificate
+    cells = [cell for cell in report.read.instance.cells if not cell.excluded]
     failed = failed_cells(c)
     measured = {known.key for known in measured_cells(c.envelope)} - {known.key for known in failed}
     left = len({cell.key for cell in cells} - measured - {known.key for known in failed})
@@ -217,10 +217,10 @@ def _cells_tile(told: Told) -> tuple[str, str, str]:
     return "Measured", f"{len(measured)}", ", ".join(parts)
 
 
-def _spent_tile(told: Told) -> tuple[str, str, str]:
-    instance, rows = told.read.instance, told.read.measurements
+def _spent_tile(report: Report) -> tuple[str, str, str]:
+    instance, rows = report.read.instance, report.read.measurements
     cells = [cell for cell in instance.cells if not cell.excluded]
-    grid, spent = grid_cost_gpu_s(instance, cells, measured_starts_s(told.read.path)), told.sieve.spent_gpu_s
+    grid, spent = grid_cost_gpu_s(instance, cells, measured_starts_s(report.read.path)), report.sieve.spent_gpu_s
     parts = [
         f"GPU-seconds, {100.0 * spent / grid:.0f}{PER_CENT} of measuring every cell once ({grid:,.0f})"
         if grid > 0.0

@@ -38,7 +38,12 @@ def lost_gpu_s(instance: Instance, rows: Sequence[Measurement]) -> dict[int, flo
 
 def failed_cells(certificate: Certificate) -> list[KnownCell]:
     """The cells whose last measurement failed, in the fixed order of names."""
-    known = [k for own in certificate.envelope.classes.values() for k in own.view.known.values() if k.failed]
+    known = [
+        k
+        for class_envelope in certificate.envelope.classes.values()
+        for k in class_envelope.view.known.values()
+        if k.failed
+    ]
     return sorted(known, key=lambda k: k.key)
 
 
@@ -49,10 +54,10 @@ def failures(certificate: Certificate, rows: Sequence[Measurement]) -> list[Row]
     for place in lost:
         row = rows[place]
         groups.setdefault((row.status, row.source or "not recorded", _follows(certificate, row.key)), []).append(place)
-    told = []
+    causes = []
     for (status, cause, follows), places in groups.items():
         cells = list(dict.fromkeys(str(rows[place].key) for place in places))
-        told.append(
+        causes.append(
             {
                 "ended": ENDINGS[status],
                 "cause": cause,
@@ -63,15 +68,15 @@ def failures(certificate: Certificate, rows: Sequence[Measurement]) -> list[Row]
                 "follows": follows,
             }
         )
-    return sorted(told, key=lambda row: -row["lost_gpu_s"])
+    return sorted(causes, key=lambda row: -row["lost_gpu_s"])
 
 
 def _follows(certificate: Certificate, key: CellKey) -> str:
-    own = certificate.envelope.classes[key.class_name]
-    known = own.view.known[key]
-    if key in own.closed:
+    class_envelope = certificate.envelope.classes[key.class_name]
+    known = class_envelope.view.known[key]
+    if key in class_envelope.closed:
         return (
-            f"closed, {own.closed[key]}: no plan uses it and no run asks for it again; a measurement by hand that"
+            f"closed, {class_envelope.closed[key]}: no plan uses it and no run asks for it again; a measurement by hand that"
             " succeeds, once the cause is fixed, opens it again"
         )
     if not known.failed:
@@ -108,7 +113,7 @@ def undecided_by_failures(account: Account) -> str:
         return ""
     c, many = account.certificate, len(account.failed) > 1
     ended = {key: c.envelope.classes[key.class_name].view.known[key] for key in account.failed}
-    told = [
+    endings = [
         f"{key} ({ENDINGS[known.rows[-1].status]}{f', {len(known.rows)} times' if len(known.rows) > 1 else ''})"
         for key, known in ended.items()
     ]
@@ -118,6 +123,6 @@ def undecided_by_failures(account: Account) -> str:
     why = "Undecided because of" if decided else "Still possible:"
     without = f"then the verdict would be {verdict}" if decided else "then it would be undecided all the same"
     return (
-        f"{why} {listed(told, 6)}: the last measurement of {them} failed, but the next one may succeed. "
+        f"{why} {listed(endings, 6)}: the last measurement of {them} failed, but the next one may succeed. "
         f"Fix the cause and measure {it} again, or exclude {it} in cells.csv: {without}."
     )

@@ -34,7 +34,7 @@ from fleetsieve.runs.history import History, LoggedStep
 from fleetsieve.runs.journal import SERVE
 
 if TYPE_CHECKING:
-    from fleetsieve.report.building import Told
+    from fleetsieve.report.building import Report
 
 Row = dict[str, Any]
 _PER_CENT = re.compile(r"(?<=\d)%")
@@ -54,14 +54,14 @@ def statements(certificate: Certificate) -> list[tuple[str, str]]:
 
     What the certificate says of closed loops is left out where every load is an open one.
     """
-    told = []
+    named = []
     closed = any(cell.load_kind is LoadKind.CONCURRENCY for cell in certificate.envelope.instance.cells)
     for statement in rests_on_bounds(certificate.envelope):
         if statement.startswith(CLOSED_LOOP) and not closed:
             continue
         name, colon, rest = statement.partition(": ")
-        told.append((name, rest) if colon and " " not in name else ("", statement))
-    return told
+        named.append((name, rest) if colon and " " not in name else ("", statement))
+    return named
 
 
 def plan_rows(plan: Allocation, envelope: Envelope, *, lower: bool) -> list[Row]:
@@ -115,9 +115,9 @@ def spaced(text: str) -> str:
 
 def _changed(step: LoggedStep) -> str:
     """What a step showed and changed, without the gap, which has a column of its own, and without the files' word for a failure."""
-    told = step.changed.rpartition("; gap")[0] or step.changed
+    text = step.changed.rpartition("; gap")[0] or step.changed
     named = {str(status): ending for status, ending in ENDINGS.items()}
-    return told.replace(f"ended in {step.status}", f"failed: {named[step.status]}") if step.status in named else told
+    return text.replace(f"ended in {step.status}", f"failed: {named[step.status]}") if step.status in named else text
 
 
 def idle_end(history: History | None) -> str:
@@ -130,8 +130,8 @@ def idle_end(history: History | None) -> str:
     if idle < 2:
         return ""
     cost = steps[-1].spent_gpu_s - steps[last].spent_gpu_s
-    told = f"The gap last moved at step {steps[last].number}"
-    return f"{told}; the {idle} steps after it took {cost:,.0f} GPU-seconds and did not move it."
+    text = f"The gap last moved at step {steps[last].number}"
+    return f"{text}; the {idle} steps after it took {cost:,.0f} GPU-seconds and did not move it."
 
 
 def asked_rows(instance: Instance) -> list[Row]:
@@ -151,23 +151,23 @@ def asked_rows(instance: Instance) -> list[Row]:
 
 
 def _tokens(workload: WorkloadClass) -> str:
-    told = [
+    means = [
         f"{mean:,.0f} {way}"
         for mean, way in ((workload.input_tokens, "in"), (workload.output_tokens, "out"))
         if mean is not None
     ]
-    return ", ".join(told) or "not stated"
+    return ", ".join(means) or "not stated"
 
 
 def _slo(workload: WorkloadClass) -> str:
     limits = [(m, workload.slo.limit_s(m)) for m in TAIL_METRICS]
-    told = [f"{limit_name(m)} at most {limit:g} s" for m, limit in limits if limit is not None]
-    told += (
+    limits_stated = [f"{limit_name(m)} at most {limit:g} s" for m, limit in limits if limit is not None]
+    limits_stated += (
         [f"success at least {100.0 * workload.slo.min_success:.4g}{PER_CENT}"]
         if workload.slo.min_success is not None
         else []
     )
-    return ", ".join(told) or "no limit"
+    return ", ".join(limits_stated) or "no limit"
 
 
 def measured_when(rows: Sequence[Measurement]) -> str:
@@ -178,12 +178,12 @@ def measured_when(rows: Sequence[Measurement]) -> str:
     return f"Measured from {dates[0]} to {dates[-1]}." if len(dates) > 1 else f"Measured at {dates[0]}."
 
 
-def how_measured(told: Told) -> list[tuple[str, str]]:
+def how_measured(report: Report) -> list[tuple[str, str]]:
     """What is recorded of the model, the engine, the GPUs and the measurements: a name and its value.
 
     Where nothing is recorded, the value names the file that records it.
     """
-    instance, rows = told.read.instance, [row for row in told.read.measurements if row.status is Status.OK]
+    instance, rows = report.read.instance, [row for row in report.read.measurements if row.status is Status.OK]
     pools = [
         f"{pool.gpus} GPUs{f' {pool.name}' if pool.name != DEFAULT_POOL else ''}"
         + (f", {pool.gpus_per_node} per node" if pool.gpus_per_node is not None else "")
@@ -193,7 +193,7 @@ def how_measured(told: Told) -> list[tuple[str, str]]:
     fleet = "; ".join(pools) + (f"; at most {share(used)} of a measured capacity is used" if used < 1.0 else "")
     if all(pool.name == DEFAULT_POOL for pool in instance.fleet.pools):
         fleet += "; their kind is not recorded (name of a pool in [[fleet.pools]] of instance.toml)"
-    model, command = _served(told.read.path)
+    model, command = _served(report.read.path)
     lines = [
         ("model", model or "not recorded (model under [serve] in serve.toml, or source in instance.toml)"),
         ("engine", command or "not recorded (serve.toml, or source in instance.toml)"),
@@ -227,11 +227,11 @@ def settling(account: Account, instance: Instance) -> Row | None:
     """What would settle an undecided verdict, and at what cost; None where the verdict is reached."""
     if not account.certificate.blocking:
         return None
-    told: Row = {"ended": account.ended, "next": None, "cells": "", "open": [], "could": account.could_settle}
-    told["failed"] = _failed(account)
+    row: Row = {"ended": account.ended, "next": None, "cells": "", "open": [], "could": account.could_settle}
+    row["failed"] = _failed(account)
     if account.next is not None:
         asked = account.next
-        told["next"] = {
+        row["next"] = {
             "cell": str(asked.experiment.key),
             "cost": f"{asked.experiment.expected_cost_gpu_s:,.0f}",
             "reason": spaced(asked.experiment.reason),
@@ -240,12 +240,12 @@ def settling(account: Account, instance: Instance) -> Row | None:
             "worst": _outcome(asked.at_worst),
         }
     if account.settling:
-        told["cells"] = listed([str(key) for key in account.settling], 6)
-        told["many"] = len(account.settling)
-        told["cost"] = f"{account.settling_gpu_s:,.0f}"
-        told["best"] = _outcome(account.at_best) if account.at_best is not None else ""
-        told["worst"] = _outcome(account.at_worst) if account.at_worst is not None else ""
-    told["open"] = [
+        row["cells"] = listed([str(key) for key in account.settling], 6)
+        row["many"] = len(account.settling)
+        row["cost"] = f"{account.settling_gpu_s:,.0f}"
+        row["best"] = _outcome(account.at_best) if account.at_best is not None else ""
+        row["worst"] = _outcome(account.at_worst) if account.at_worst is not None else ""
+    row["open"] = [
         {
             "cell": str(cell.key),
             "capacity": _capacity(account.certificate.envelope[cell.key].capacity_rps),
@@ -254,7 +254,7 @@ def settling(account: Account, instance: Instance) -> Row | None:
         for cell in account.cells
         if cell.can_change
     ]
-    return told
+    return row
 
 
 def _failed(account: Account) -> Row | None:
@@ -267,8 +267,8 @@ def _failed(account: Account) -> Row | None:
 
 
 def _capacity(capacity: Interval) -> str:
-    told = rate_text(capacity)
-    return "no bound is known" if told == "unknown" else f"{told} a replica"
+    text = rate_text(capacity)
+    return "no bound is known" if text == "unknown" else f"{text} a replica"
 
 
 def _outcome(certificate: Certificate) -> str:
