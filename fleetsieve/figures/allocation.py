@@ -68,16 +68,16 @@ def _told(replica: Placed | None) -> Row:
 
 def _frames(node: Node, width: int, replica: Placed, pooled: bool, *, nodes: bool) -> list[Row]:
     """The stretches of one replica; only without nodes can it take more than one row of boxes."""
-    told = []
+    frames = []
     gpu, end = replica.first, replica.first + replica.gpus
     while gpu < end:
         stop = min(end, (gpu // width + 1) * width)
         box = _box(node, width, gpu, pooled, nodes=nodes)
         first = gpu % width
         span = {"x": first + INSET, "x2": first + stop - gpu - INSET, "start": first + 2 * INSET}
-        told.append({**_told(replica), **span, "row": box["row"]})
+        frames.append({**_told(replica), **span, "row": box["row"]})
         gpu = stop
-    return told
+    return frames
 
 
 def allocation_height(plan: Allocation) -> int:
@@ -100,12 +100,12 @@ def allocation_chart(plan: Allocation, palette: Palette = LIGHT, *, hoped: bool 
         used, colours = [*used, FREE], [*colours, palette.faint]
     painted = alt.Scale(domain=used, range=colours)
     colour = alt.Color("class:N", title=None, sort=used, scale=painted)
-    told = tips(**{"class": "class", "told": "replica", "row": "on"})
+    tooltips = tips(**{"class": "class", "told": "replica", "row": "on"})
     free = alt.Chart(values([row for row in boxes if row["class"] == FREE])).mark_rect(
         height=ROW - 8, stroke=palette.paper, strokeWidth=3
     )
-    box = free.encode(x=x, x2="x2:Q", y=y, color=colour, tooltip=told)
-    framed = alt.Chart(values(frames)).encode(y=y, tooltip=told)
+    box = free.encode(x=x, x2="x2:Q", y=y, color=colour, tooltip=tooltips)
+    framed = alt.Chart(values(frames)).encode(y=y, tooltip=tooltips)
     dashes = {"strokeDash": [4, 3], "strokeWidth": 1.5} if hoped else {}
     frame = framed.mark_rect(height=ROW - 8, cornerRadius=4, **dashes).encode(x=x, x2="x2:Q", color=colour)
     if hoped:
@@ -115,7 +115,7 @@ def allocation_chart(plan: Allocation, palette: Palette = LIGHT, *, hoped: bool 
     between = alt.Chart(values(inside)).mark_tick(
         color=palette.faint if hoped else palette.paper, thickness=1, height=ROW - 12, orient="vertical"
     )
-    line = between.encode(x=x, y=y, tooltip=told)
+    line = between.encode(x=x, y=y, tooltip=tooltips)
     room = alt.ExprRef(f"(datum.x2 - datum.x) * width / {widest} - {MARGIN}")
     ink = palette.ink if hoped else palette.paper
     text = framed.mark_text(

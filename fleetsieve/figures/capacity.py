@@ -18,9 +18,9 @@ def capacity_rows(certificate: Certificate) -> list[Row]:
     share = envelope.instance.fleet.max_utilisation
     rows = []
     for workload in envelope.instance.classes:
-        own = envelope.classes[workload.name]
-        for tp in sorted({key.tp for key in own.bounds}):
-            cells = [b for key, b in own.bounds.items() if key.tp == tp]
+        class_envelope = envelope.classes[workload.name]
+        for tp in sorted({key.tp for key in class_envelope.bounds}):
+            cells = [b for key, b in class_envelope.bounds.items() if key.tp == tp]
             measured = [(b.capacity_rps.lo * share / b.cell.gpus, b.cell.key.load) for b in cells if b.committable]
             sure, load = max(measured, default=(0.0, ""))
             most = max((b.capacity_rps.hi * share / b.cell.gpus for b in cells if b.possible), default=0.0)

@@ -44,9 +44,9 @@ def _scaled(certificate: Certificate, instance: Instance) -> Envelope:
     """The envelope of the same measurements under other demands."""
     envelope = certificate.envelope
     classes = {
-        c.name: replace(own, view=replace(own.view, workload=c))
+        c.name: replace(class_envelope, view=replace(class_envelope.view, workload=c))
         for c in instance.classes
-        for own in [envelope.classes[c.name]]
+        for class_envelope in [envelope.classes[c.name]]
     }
     return replace(envelope, instance=instance, classes=classes)
 
@@ -63,10 +63,10 @@ def _kept(plan: Allocation, scale: float) -> tuple[float, float]:
 
 
 def _row(scale: float, curve: str, fulfilment: float | None, goodput_rps: float | None) -> Row:
-    told, text = "not proven", upper_text if curve == HOPED else lower_text
+    shown, text = "not proven", upper_text if curve == HOPED else lower_text
     if fulfilment is not None and goodput_rps is not None:
-        told = f"{text(100.0 * fulfilment, 1)} % of the worst-served class, {text(goodput_rps)} requests/s in all"
-    return {"scale": scale, "curve": curve, "fulfilment": fulfilment, "goodput": goodput_rps, "told": told}
+        shown = f"{text(100.0 * fulfilment, 1)} % of the worst-served class, {text(goodput_rps)} requests/s in all"
+    return {"scale": scale, "curve": curve, "fulfilment": fulfilment, "goodput": goodput_rps, "told": shown}
 
 
 def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> Chart:
@@ -90,12 +90,12 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
         y=alt.Y(f"{field}:Q", axis=axis, scale=scale),
     )
     now = alt.Chart(values([{"scale": 1.0}])).mark_rule(color=palette.soft, strokeDash=[2, 2]).encode(x="scale:Q")
-    told = tips(scale="demand, times now", curve="curve", told="it serves")
+    tooltips = tips(scale="demand, times now", curve="curve", told="it serves")
     drawn = base.encode(**strokes("curve", looks, columns=1))
     return alt.layer(
         now,
         *(only(drawn, "curve", curve).mark_line() for curve in looks),
-        base.mark_point(size=40, opacity=0).encode(tooltip=told),
+        base.mark_point(size=40, opacity=0).encode(tooltip=tooltips),
         data=values(
             [{"scale": row["scale"], "curve": row["curve"], field: row[field], "told": row["told"]} for row in rows]
         ),

@@ -25,7 +25,8 @@ def gap_rows(history: History, start: Gap | None = None) -> list[Row]:
         nothing = ("", "before anything was measured", "")
         rows += [_row(0, 0.0, stage, value, *nothing) for stage, value in gap_document(start).items()]
     for step in history.steps:
-        why = step.reason if step.status == "ok" else f"{step.reason}; {step.status}"
+        reason = step.reason.replace("%", "\u00a0%")
+        why = reason if step.status == "ok" else f"{reason}; {step.status}"
         rows += [
             _row(step.number, step.spent_gpu_s, stage, value, plain(str(step.key)), why, step.changed)
             for stage, value in step.gap.items()
@@ -35,8 +36,8 @@ def gap_rows(history: History, start: Gap | None = None) -> list[Row]:
 
 
 def _row(number: int, spent_gpu_s: float, stage: str, gap: float | None, cell: str, why: str, changed: str) -> Row:
-    told = "not proven" if gap is None else "<1e-6" if 0.0 < gap < 1e-6 else upper_text(gap)
-    return {"step": number, "spent": spent_gpu_s, "stage": STAGES[stage], "gap": gap, "told": told, "cell": cell,
+    text = "not proven" if gap is None else "<1e-6" if 0.0 < gap < 1e-6 else upper_text(gap)
+    return {"step": number, "spent": spent_gpu_s, "stage": STAGES[stage], "gap": gap, "told": text, "cell": cell,
             "why": plain(why), "changed": plain(changed)}  # fmt: skip
 
 

@@ -29,19 +29,21 @@ Row = dict[str, Any]
 
 def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
     """One row a cell: its rung, its state, how strong its colour is, and words for a tooltip."""
-    own = certificate.envelope.classes[class_name]
-    per_gpu = {key: b.capacity_rps.lo / b.cell.gpus for key, b in own.bounds.items() if b.measured}
-    most = max((per_gpu[key] for key in per_gpu if own.bounds[key].committable), default=0.0) or 1.0
+    class_envelope = certificate.envelope.classes[class_name]
+    per_gpu = {key: b.capacity_rps.lo / b.cell.gpus for key, b in class_envelope.bounds.items() if b.measured}
+    most = max((per_gpu[key] for key in per_gpu if class_envelope.bounds[key].committable), default=0.0) or 1.0
     rows: list[Row] = []
     rung: dict[str, int] = {}
     for cell in ladder_cells(certificate, class_name):
-        key, b = cell.key, own.bounds[cell.key]
+        key, b = cell.key, class_envelope.bounds[cell.key]
         arm = _arm_name(key)
         rung[arm] = rung.get(arm, 0) + 1
         state = state_of(certificate, key)
-        known = own.view.known.get(key)
-        shut = not b.measured and (cell.excluded or key in own.closed)
-        told = UNUSABLE if shut else rate(b.capacity_rps) + (f" ({per_gpu[key]:.4g} per GPU)" if key in per_gpu else "")
+        known = class_envelope.view.known.get(key)
+        shut = not b.measured and (cell.excluded or key in class_envelope.closed)
+        capacity = (
+            UNUSABLE if shut else rate(b.capacity_rps) + (f" ({per_gpu[key]:.4g} per GPU)" if key in per_gpu else "")
+        )
         rows.append(
             {
                 **titled(key),
@@ -51,9 +53,9 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
                 "state": str(state),
                 "rate": f"{per_gpu[key]:.3g}" if key in per_gpu else "",
                 "opacity": PALE + (1.0 - PALE) * per_gpu[key] / most if state in SHADED else 1.0,
-                "told": told,
-                "words": state_text(own, b, state),
-                "limits": "not measured" if shut else limits_text(own, b),
+                "told": capacity,
+                "words": state_text(class_envelope, b, state),
+                "limits": "not measured" if shut else limits_text(class_envelope, b),
                 "looks": ", ".join(str(row.status) for row in known.rows) if known is not None else "none",
             }
         )
@@ -85,13 +87,13 @@ def grid_chart(certificate: Certificate, class_name: str, palette: Palette = LIG
     alt = altair()
     rows = grid_rows(certificate, class_name)
     painted, there = colours(palette), states_in(certificate)
-    told = {"cell": "cell", "words": "state", "told": "capacity", "limits": "SLO"}
+    tooltips = {"cell": "cell", "words": "state", "told": "capacity", "limits": "SLO"}
     bare = alt.Axis(labelAngle=0, domain=False, ticks=False)
     rungs = alt.Axis(labels=False, domain=False, ticks=False)
     base = alt.Chart(values(rows)).encode(
         x=alt.X("rung:O", title=load_title(certificate, class_name), axis=rungs),
         y=alt.Y("arm:N", sort=list(dict.fromkeys(row["arm"] for row in rows)), title=None, axis=bare),
-        tooltip=tips(**told, looks="looks"),
+        tooltip=tips(**tooltips, looks="measurements"),
     )
     scale = alt.Scale(domain=[str(state) for state in there], range=[painted[state] for state in there])
     signed = {str(state): legend_text(state) for state in there}

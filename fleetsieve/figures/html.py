@@ -57,6 +57,18 @@ SCRIPT = """
       console.error(fault);
     }
   }
+  const folds = [...document.querySelectorAll('details.fold')];
+  const unfold = () => {
+    const fold = document.getElementById(location.hash.slice(1))?.querySelector(':scope > details.fold');
+    if (fold) fold.open = true;
+  };
+  if (matchMedia('screen and (max-width: 640px)').matches) {
+    for (const fold of folds) fold.open = false;
+    addEventListener('hashchange', unfold);
+    document.querySelectorAll('nav a').forEach((link) => link.addEventListener('click', () => setTimeout(unfold)));
+    unfold();
+  }
+  for (const fold of folds) fold.addEventListener('toggle', () => { if (fold.open) dispatchEvent(new Event('resize')); });
   document.documentElement.dataset.drawn = String(drawn);
 })();
 """

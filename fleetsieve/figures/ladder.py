@@ -44,7 +44,7 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     shapes = shapes_of(certificate)
     labels = labels_in_order(certificate, class_name)
     unit = "requests/s of one replica" if quantity == CAPACITY else f"{limit_name(quantity)}, s"
-    own = palette.of_class([c.name for c in certificate.envelope.instance.classes].index(class_name))
+    colour = palette.of_class([c.name for c in certificate.envelope.instance.classes].index(class_name))
     log = alt.Scale(type="log", domain=[low, high], nice=False)
     axis = alt.Axis(title=unit, format="~g", values=_ticks(low, high))
     base = alt.Chart().encode(
@@ -52,7 +52,7 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
             "label:N",
             sort=labels,
             title=load_title(certificate, class_name),
-            axis=alt.Axis(labelAngle=-45, labelLimit=60),
+            axis=alt.Axis(labelAngle=-45, labelLimit=60, labelOverlap="greedy"),
             scale=alt.Scale(domain=labels),
         ),
         xOffset=alt.XOffset("beside:Q", scale=alt.Scale(domain=[-0.5, 0.5])),
@@ -62,7 +62,7 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     def at(field: str) -> Any:
         return alt.Y(f"{field}:Q", scale=log, axis=axis)
 
-    rules, symbols = _rules(rows, low, high), _symbols(rows, low, high, own, palette)
+    rules, symbols = _rules(rows, low, high), _symbols(rows, low, high, colour, palette)
     for symbol in symbols:
         symbol["shape"] = shapes[symbol["tp"]]
     ruled = base.encode(y=at("from"), y2="to:Q", opacity=alt.Opacity("opacity:Q", scale=None))
@@ -70,8 +70,8 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     ring = drawn.transform_filter("datum.planned")
     layers = [
         _legend(base, [row["tp"] for row in rows], shapes, palette),
-        ruled.transform_filter("!datum.known").mark_rule(color=own, strokeWidth=1.2, strokeDash=[2, 2]),
-        ruled.transform_filter("datum.known").mark_rule(color=own, strokeWidth=2.5),
+        ruled.transform_filter("!datum.known").mark_rule(color=colour, strokeWidth=1.2, strokeDash=[2, 2]),
+        ruled.transform_filter("datum.known").mark_rule(color=colour, strokeWidth=2.5),
         drawn.mark_point(filled=True, strokeWidth=1.5, opacity=1, size=45).encode(
             **{channel: getattr(alt, channel.capitalize())(f"{channel}:N", scale=None) for channel in SYMBOL}
         ),
@@ -108,7 +108,7 @@ def _legend(base: Chart, degrees: Sequence[str], shapes: Mapping[str, str], pale
 
 def _rules(rows: Sequence[Row], low: float, high: float) -> list[Row]:
     """The upright lines: intervals of what was measured, and what is left open of what was not, to the edges of the panel."""
-    opacity = {"value": 1.0, "bound": 0.7, "unknown": 0.35}
+    opacity = {"value": 1.0, "bound": 0.45, "unknown": 0.25}
     return [
         {
             **{field: row[field] for field in TOLD},
@@ -122,7 +122,7 @@ def _rules(rows: Sequence[Row], low: float, high: float) -> list[Row]:
     ]
 
 
-def _symbols(rows: Sequence[Row], low: float, high: float, own: str, palette: Palette) -> list[Row]:
+def _symbols(rows: Sequence[Row], low: float, high: float, colour: str, palette: Palette) -> list[Row]:
     """The symbols: filled at what was measured, hollow at bounds; at an edge where nothing bounds a cell or no plan can use it."""
     at_the_edge = {"unknown": high * (low / high) ** EDGE, "closed": low * (high / low) ** EDGE}
     found: list[Row] = []
@@ -139,8 +139,8 @@ def _symbols(rows: Sequence[Row], low: float, high: float, own: str, palette: Pa
                 **{field: row[field] for field in TOLD},
                 "tp": row["tp"],
                 "y": place,
-                "fill": own if filled else palette.paper,
-                "stroke": palette.soft if kind == "closed" else own,
+                "fill": colour if filled else palette.paper,
+                "stroke": palette.soft if kind == "closed" else colour,
                 "sign": row["sign"] if place == places[-1] else "",
                 "dy": 11 if under else -11,
                 "ink": palette.bad if kind == "value" else palette.soft,

@@ -26,7 +26,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """GPUs that stand together, and the replicas on them; `count` equal ones are told once."""
+    """GPUs that stand together, and the replicas on them; `count` equal ones are listed once."""
 
     pool: str
     number: int
@@ -59,14 +59,14 @@ def pack(plan: Allocation) -> tuple[Node, ...]:
 
 def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with neighbours that hold the same counted once."""
-    told: list[Node] = []
+    together: list[Node] = []
     for node in nodes:
-        last = told[-1] if told else None
+        last = together[-1] if together else None
         if last is not None and (last.pool, last.gpus, last.placed) == (node.pool, node.gpus, node.placed):
-            told[-1] = Node(last.pool, last.number, last.gpus, last.placed, last.count + 1)
+            together[-1] = Node(last.pool, last.number, last.gpus, last.placed, last.count + 1)
         else:
-            told.append(node)
-    return tuple(told)
+            together.append(node)
+    return tuple(together)
 
 
 def _spaces(gpus: int, node: int) -> list[int]:

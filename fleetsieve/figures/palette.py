@@ -35,11 +35,11 @@ class Palette:
 
     def named(self) -> dict[str, str]:
         """Each colour under a name that a style sheet can take."""
-        told: dict[str, str] = {}
+        names: dict[str, str] = {}
         for field in fields(self):
             value = getattr(self, field.name)
-            told |= {field.name: value} if isinstance(value, str) else _numbered(field.name, value)
-        return told
+            names |= {field.name: value} if isinstance(value, str) else _numbered(field.name, value)
+        return names
 
 
 def _numbered(name: str, colours: Sequence[str]) -> dict[str, str]:

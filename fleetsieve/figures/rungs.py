@@ -31,17 +31,17 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
     `drawn`: "value" (measured), "bound" (what the assumptions leave open), "unknown" (nothing bounds it) or "closed" (no plan can
     use it, and nothing of this quantity is known). `beside`: where it stands in the band of its load, in bands from the middle.
     """
-    own = certificate.envelope.classes[class_name]
+    class_envelope = certificate.envelope.classes[class_name]
     cells = ladder_cells(certificate, class_name)
     together: dict[str, list[CellKey]] = {}
     for cell in cells:
         together.setdefault(cell.key.load, []).append(cell.key)
     rows = []
     for cell in cells:
-        b, mates = own.bounds[cell.key], together[cell.key.load]
+        b, mates = class_envelope.bounds[cell.key], together[cell.key.load]
         interval = b.capacity_rps if quantity == CAPACITY else b.tails_s[quantity]
         state = state_of(certificate, cell.key)
-        drawn = _drawn(own, b, quantity, interval)
+        drawn = _drawn(class_envelope, b, quantity, interval)
         rows.append(
             {
                 **titled(cell.key),
@@ -52,7 +52,7 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
                 "drawn": drawn,
                 "measured": drawn == "value",
                 "planned": state is State.PLANNED,
-                "state": state_text(own, b, state),
+                "state": state_text(class_envelope, b, state),
                 "sign": SIGNS.get(state, "").strip() or ("?" if drawn == "unknown" else ""),
                 "told": _told(b, quantity, interval, drawn),
             }
@@ -60,11 +60,11 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
     return rows
 
 
-def _drawn(own: ClassEnvelope, b: CellBounds, quantity: str, interval: Interval) -> str:
+def _drawn(class_envelope: ClassEnvelope, b: CellBounds, quantity: str, interval: Interval) -> str:
     by = b.origins.get(quantity, "")
     if b.measured and not by and interval != NON_NEGATIVE:
         return "value"
-    shut = b.cell.excluded or b.cell.key in own.closed
+    shut = b.cell.excluded or b.cell.key in class_envelope.closed
     # A bound on a tail is what rules a cell out; what it could have served is of no more use.
     if shut or (not b.possible and (quantity == CAPACITY or interval == NON_NEGATIVE)):
         return "closed"
@@ -74,8 +74,8 @@ def _drawn(own: ClassEnvelope, b: CellBounds, quantity: str, interval: Interval)
 def _told(b: CellBounds, quantity: str, interval: Interval, drawn: str) -> str:
     if drawn == "closed":
         return UNUSABLE
-    told, by = rate(interval) if quantity == CAPACITY else seconds(interval), b.origins.get(quantity, "")
-    return f"{told}, by {by}" if by else f"{told}, measured" if b.measured else told
+    text, by = rate(interval) if quantity == CAPACITY else seconds(interval), b.origins.get(quantity, "")
+    return f"{text}, by {by}" if by else f"{text}, measured" if b.measured else text
 
 
 def ladder_cells(certificate: Certificate, class_name: str) -> list[Cell]:

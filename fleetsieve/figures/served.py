@@ -57,7 +57,11 @@ def served_chart(plan: Allocation, palette: Palette = LIGHT) -> Chart:
         tooltip=tips(**{"class": "class", "told": "served", "least": "floor"}),
     )
     colours = alt.Scale(domain=names, range=[palette.of_class(place) for place in range(len(names))])
-    axis = alt.Axis(title="share of the demand that is served", format="%", values=[0, 0.25, 0.5, 0.75, 1.0])
+    axis = alt.Axis(
+        title="share of the demand that is served",
+        labelExpr="(100 * datum.value) + ' %'",
+        values=[0, 0.25, 0.5, 0.75, 1.0],
+    )
 
     def along(field: str) -> Any:
         return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=[0, 1]))

@@ -27,8 +27,8 @@ class State(StrEnum):
 
 def state_of(certificate: Certificate, key: CellKey) -> State:
     """The state of a cell."""
-    own = certificate.envelope.classes[key.class_name]
-    b, known = own.bounds[key], own.view.known.get(key)
+    class_envelope = certificate.envelope.classes[key.class_name]
+    b, known = class_envelope.bounds[key], class_envelope.view.known.get(key)
     if b.cell.excluded:
         return State.EXCLUDED
     if known is not None and known.failed:
@@ -46,12 +46,14 @@ UNUSABLE = "none: no plan can use it"
 """What is said of the capacity of a cell that failures or the operator close."""
 
 
-def state_text(own: ClassEnvelope, b: CellBounds, state: State) -> str:
+def state_text(class_envelope: ClassEnvelope, b: CellBounds, state: State) -> str:
     """The state of a cell in words; of a failed one also what follows."""
-    why = own.closed.get(b.cell.key)
+    why = class_envelope.closed.get(b.cell.key)
     if why is not None:
         return f"{state}: {why}"
-    return f"{state}, still possible: it may be a flake" if state is State.FAILED and b.possible else str(state)
+    return (
+        f"{state}, still possible: the failure may be transient" if state is State.FAILED and b.possible else str(state)
+    )
 
 
 def colours(palette: Palette) -> dict[State, str]:
@@ -91,15 +93,16 @@ def rate(capacity: Interval) -> str:
     return f"{low}{capacity.hi:.4g} requests/s"
 
 
-def limits_text(own: ClassEnvelope, b: CellBounds) -> str:
+def limits_text(class_envelope: ClassEnvelope, b: CellBounds) -> str:
     """The limited tails of a cell beside their limits."""
-    slo = own.view.workload.slo
-    told = [
+    slo = class_envelope.view.workload.slo
+    sentences = [
         f"{limit_name(m)} {seconds(b.tails_s[m])} (limit {limit:g} s)"
         for m in TAIL_METRICS
         if (limit := slo.limit_s(m)) is not None
     ]
     if slo.min_success is not None:
         known = b.success.lo != 0.0 or b.success.hi != 1.0
-        told.append(f"success {f'{b.success.lo:.4g}' if known else 'unknown'} (limit {slo.min_success:g})")
-    return "; ".join(told) or "no limit"
+        success = f"{100.0 * b.success.lo:.4g}\u00a0%" if known else "unknown"
+        sentences.append(f"success {success} (limit {100.0 * slo.min_success:.4g}\u00a0%)")
+    return "; ".join(sentences) or "no limit"

@@ -12,17 +12,18 @@ from fleetsieve.loop.cost import grid_cost_gpu_s
 from fleetsieve.loop.stopping import Stop
 from fleetsieve.report.failing import failed_cells, lost_gpu_s
 from fleetsieve.report.headroom import by_class
-from fleetsieve.report.rounding import gap_part, points, rate, share
+from fleetsieve.report.rounding import PER_CENT, gap_part, points, rate, share
 
 if TYPE_CHECKING:
-    from fleetsieve.report.building import Told
+    from fleetsieve.report.building import Report
 
 MEANINGS = {
-    Verdict.FEASIBLE: "Certified-feasible means: about the best that this fleet can do, if what it rests on holds. "
+    Verdict.FEASIBLE: "Certified-feasible means: about the best that this fleet can do, if what the verdict assumes is true. "
     "It does not mean that all demand is met.",
     Verdict.UNDECIDED: "Undecided means: what was measured does not show yet whether a much better plan, or one that keeps every "
     "floor, exists.",
-    Verdict.INFEASIBLE: "Certified-infeasible means: if what it rests on holds, no plan for this fleet keeps every floor.",
+    Verdict.INFEASIBLE: "Certified-infeasible means: if what the verdict assumes is true, no plan "
+    "for this fleet keeps every floor.",
 }
 """What each verdict means to somebody who meets it for the first time."""
 
@@ -32,8 +33,8 @@ SIMULATED = "simulated"
 
 def lead(certificate: Certificate) -> str:
     """The first sentences: what is served of the demand, class by class, and what the certificate says of it."""
-    told = [_served(certificate), _certified(certificate)]
-    return " ".join(told[::-1] if certificate.verdict is Verdict.INFEASIBLE else told)
+    sentences = [_served(certificate), _certified(certificate)]
+    return " ".join(sentences[::-1] if certificate.verdict is Verdict.INFEASIBLE else sentences)
 
 
 def _served(c: Certificate) -> str:
@@ -42,7 +43,7 @@ def _served(c: Certificate) -> str:
     if plan.replica_counts:
         return (
             f"On {plan.gpus_used} of {gpus} GPUs the plan serves {rate(plan.goodput_rps)} of {total:g} requests/s: {by_class(c)} "
-            "of what is demanded."
+            "of the demand."
         )
     most = (
         f", at most {_most_goodput(c)} of {total:g} requests/s by the bounds" if c.upper.goodput_rps is not None else ""
@@ -63,7 +64,7 @@ def _certified(c: Certificate) -> str:
         if w.floor_rps is not None and w.demand_rps > 0.0
     ]
     if c.verdict is Verdict.INFEASIBLE:
-        return f"No plan on these GPUs keeps every floor ({listed(floors, 6)} requests/s), whatever is still measured."
+        return f"No plan on these GPUs keeps every floor ({listed(floors, 6)} requests/s), not even in the best case."
     unservable = f"No cell can serve {listed(c.unservable, 5)} within the SLO. " if c.unservable else ""
     if c.verdict is Verdict.FEASIBLE:
         kept = (
@@ -80,36 +81,36 @@ def _certified(c: Certificate) -> str:
 def _open(c: Certificate) -> str:
     if c.blocking == "solver":
         return "Whether another plan is better is not known: the solver was cut short."
-    told = []
+    sentences = []
     if c.blocking == "shortfall":
-        told.append("Measured cells do not keep every floor yet, and it is not shown that none can.")
+        sentences.append("Measured cells do not keep every floor yet, and it is not shown that none can.")
     if c.open_classes:
-        told.append(f"No measured cell can serve {listed(c.open_classes, 5)} yet.")
+        sentences.append(f"No measured cell can serve {listed(c.open_classes, 5)} yet.")
     gains = []
     if c.gap.min_fulfilment > c.epsilon:
         gains.append(f"serve the worst-served class up to {points(c.gap.min_fulfilment)} better")
     if c.gap.goodput > c.epsilon:
         gains.append(f"serve in all up to {share(c.gap.goodput, lower=False)} of the demand more")
     if gains:
-        told.append(
-            f"Whether a better plan exists is not settled: for all that is known, another could {' and '.join(gains)}."
+        sentences.append(
+            f"Whether a better plan exists is not settled: in the worst case, another could {' and '.join(gains)}."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
-def caveats(told: Told) -> list[str]:
+def caveats(report: Report) -> list[str]:
     """What stands behind the figures: where they come from, and with what confidence."""
-    c = told.certificate
+    c = report.certificate
     if not measured_cells(c.envelope):
         return [
-            "Nothing was measured: what is said follows from the demand, the floors, the SLOs and the assumptions alone."
+            "Nothing was measured: the verdict follows from the demand, the floors, the SLOs and the assumptions alone."
         ]
-    return [_sources(told), _confidence(c)]
+    return [_sources(report), _confidence(c)]
 
 
-def _sources(told: Told) -> str:
-    rows = [row for row in told.read.measurements if row.status is Status.OK]
-    sources = list(dict.fromkeys(row.source for row in rows if row.source)) or [told.read.instance.source]
+def _sources(report: Report) -> str:
+    rows = [row for row in report.read.measurements if row.status is Status.OK]
+    sources = list(dict.fromkeys(row.source for row in rows if row.source)) or [report.read.instance.source]
     sources = [source for source in sources if source]
     if not sources:
         return "Where the measured figures come from is not recorded."
@@ -124,24 +125,24 @@ def _confidence(c: Certificate) -> str:
     counts, settings = kinds_of_figures(c.envelope), c.envelope.instance.certificate
     total = sum(counts.values())
     words = {
-        "point values": "rest on one look each, taken as exact: without statistics, so without a confidence",
+        "point values": "were measured once and are taken at face value, so no confidence level applies",
         "stated bounds": "are taken at the bounds that their rows state",
-        "repeats": "are taken at the range of their looks, without statistics",
+        "repeats": "are taken at the range of their repeats, without statistics",
         "records": f"are bounded from their requests, at a confidence of {settings.confidence:g}",
         "runs": f"are widened by the spread between runs, at a confidence of {settings.confidence:g}",
     }
-    told = [
+    sentences = [
         f"{count} of {total} measured cells {words[kind] if count > 1 else _of_one(words[kind])}"
         for kind, count in counts.items()
     ]
-    return "; ".join(told) + "."
+    return "; ".join(sentences) + "."
 
 
 def _of_one(words: str) -> str:
     """What is said of several cells, said of one."""
     verb, rest = words.split(" ", 1)
-    rest = rest.replace("their rows state", "its row states").replace("their", "its").replace(" each", "")
-    return f"{'rests' if verb == 'rest' else 'is'} {rest}"
+    rest = rest.replace("their rows state", "its row states").replace("their", "its")
+    return f"{'was' if verb == 'were' else 'is'} {rest}".replace(" and are ", " and is ")
 
 
 def stop_words(stop: Stop | None) -> str:
@@ -156,9 +157,9 @@ def stop_words(stop: Stop | None) -> str:
     )
 
 
-def facts(told: Told) -> list[tuple[str, str, str]]:
+def facts(report: Report) -> list[tuple[str, str, str]]:
     """What a reader sees at once: a name, a figure, and what it is measured by."""
-    c = told.certificate
+    c = report.certificate
     instance, plan = c.envelope.instance, c.conservative
     total = plan.problem.total_demand_rps
     counted = any(demand.in_minimum and demand.demand_rps > 0.0 for demand in plan.problem.classes)
@@ -185,8 +186,8 @@ def facts(told: Told) -> list[tuple[str, str, str]]:
         ("GPUs in use", f"{plan.gpus_used}" if plan.replica_counts else "no plan", f"of {instance.fleet.gpus} GPUs"),
         *served,
         _gap_tile(c),
-        _cells_tile(told),
-        _spent_tile(told),
+        _cells_tile(report),
+        _spent_tile(report),
     ]
 
 
@@ -200,31 +201,33 @@ def _gap_tile(c: Certificate) -> tuple[str, str, str]:
         return "Gap to the best possible", "none", f"below 0.000001 in {listed(list(parts))}; {within}"
     figures = [value for value in parts.values() if value != "?"]
     most = "unknown" if len(figures) < len(parts) else max(figures, key=float)
-    told = ", ".join(f"{name} {part}" for name, part in parts.items())
-    return "Gap to the best possible", most, f"{told} of the demand; {within}"
+    text = ", ".join(f"{name} {part}" for name, part in parts.items())
+    return "Gap to the best possible", most, f"{text} of the demand; {within}"
 
 
-def _cells_tile(told: Told) -> tuple[str, str, str]:
-    c = told.certificate
-    cells = [cell for cell in told.read.instance.cells if not cell.excluded]
+def _cells_tile(report: Report) -> tuple[str, str, str]:
+    c = report.certificate
+    cells = [cell for cell in report.read.instance.cells if not cell.excluded]
     failed = failed_cells(c)
     measured = {known.key for known in measured_cells(c.envelope)} - {known.key for known in failed}
     left = len({cell.key for cell in cells} - measured - {known.key for known in failed})
     parts = [f"of {len(cells)} cells"]
     parts += [f"{len(failed)} failed"] if failed else []
-    parts += [f"{left} never looked at"] if left else []
+    parts += [f"{left} not measured"] if left else []
     return "Measured", f"{len(measured)}", ", ".join(parts)
 
 
-def _spent_tile(told: Told) -> tuple[str, str, str]:
-    instance, rows = told.read.instance, told.read.measurements
+def _spent_tile(report: Report) -> tuple[str, str, str]:
+    instance, rows = report.read.instance, report.read.measurements
     cells = [cell for cell in instance.cells if not cell.excluded]
-    grid, spent = grid_cost_gpu_s(instance, cells, measured_starts_s(told.read.path)), told.sieve.spent_gpu_s
+    grid, spent = grid_cost_gpu_s(instance, cells, measured_starts_s(report.read.path)), report.sieve.spent_gpu_s
     parts = [
-        f"GPU-seconds, {spent / grid:.0%} of one look at every cell ({grid:,.0f})" if grid > 0.0 else "GPU-seconds"
+        f"GPU-seconds, {100.0 * spent / grid:.0f}{PER_CENT} of measuring every cell once ({grid:,.0f})"
+        if grid > 0.0
+        else "GPU-seconds"
     ]
     if lost := sum(lost_gpu_s(instance, rows).values()):
-        parts.append(f"{lost:,.0f} of it on looks that failed")
+        parts.append(f"{lost:,.0f} of it on measurements that failed")
     if len(rows) > len({row.key for row in rows}):
-        parts.append("some cells were looked at more than once")
+        parts.append("some cells were measured more than once")
     return "Spent on measuring", f"{spent:,.0f}", "; ".join(parts)

@@ -1,4 +1,4 @@
-"""From a folder to the page: everything is derived anew from the files, then told by the template."""
+"""From a folder to the page: everything is derived anew from the files, then shown by the template."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from fleetsieve.report.words import (
     asked_rows,
     how_measured,
     idle_end,
+    measured_when,
     plan_rows,
     settling,
     statements,
@@ -51,10 +52,25 @@ from fleetsieve.runs.rechecking import check_folder
 
 TEMPLATE = "page.html"
 
+CONTENTS = {
+    "settling": "Settling the verdict",
+    "plan": "Plan",
+    "asked": "Requirements and setup",
+    "rests": "Assumptions",
+    "tails": "Tail latency and capacity",
+    "gap": "Gap",
+    "grid": "Cells",
+    "failures": "Failures",
+    "sensitivity": "Sensitivity",
+    "reproduce": "Reproduce",
+    "words": "Glossary",
+}
+"""What the contents list calls each section, by its id; those that a page lacks are left out."""
+
 
 @dataclass(frozen=True)
-class Told:
-    """What a page tells of: the folder as it was named, what was read, the run's history, its state and the cells' account."""
+class Report:
+    """What a page shows: the folder as it was named, what was read, the run's history, its state and the cells' account."""
 
     named: str
     read: Folder
@@ -79,11 +95,11 @@ class Told:
         return certify(Envelope.of(self.read.instance), self.engine).gap
 
 
-def told_of(read: Folder, named: str) -> Told:
-    """All that a page tells of an instance or run folder; `named` is how the person called it."""
+def report_of(read: Folder, named: str) -> Report:
+    """All that a page shows of an instance or run folder; `named` is how the person called it."""
     history = read_history(read.path)
     sieve = state_of(read, history, Milp())
-    return Told(named, read, history, sieve, account(replace(sieve)), Automatic())
+    return Report(named, read, history, sieve, account(replace(sieve)), Automatic())
 
 
 def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
@@ -92,17 +108,28 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
     Args:
         read: the folder.
         named: how the person called it; the commands of the page repeat it.
-        sensitivity: whether to tell how far the plan carries, which takes longest.
+        sensitivity: whether to compute how far the plan stays unchanged, which takes longest.
 
     Raises:
         SolverMissing: when a library of the extra `report` is not installed, or HiGHS is absent or faulty.
     """
     template = _template()
-    told = told_of(read, named)
-    c = told.certificate
+    report = report_of(read, named)
+    c = report.certificate
     planned = bool(c.conservative.replica_counts)
+    drawn = pictures(report)
+    settled = settling(report.account, read.instance)
+    moved = moves(read, planned=planned) if sensitivity and report.counting else []
+    shown = {
+        "settling": settled,
+        "gap": drawn["gap"],
+        "grid": drawn["grid"],
+        "failures": read.measurements,
+        "sensitivity": moved or drawn["demand"],
+    }
     return str(
         template.render(
+            contents=[(place, heading) for place, heading in CONTENTS.items() if shown.get(place, True)],
             name=read.instance.name,
             source=read.instance.source,
             verdict=str(c.verdict),
@@ -110,34 +137,35 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             sentence=verdict_words(c),
             meaning=MEANINGS[c.verdict],
             why=why_short(c),
-            caveats=caveats(told),
-            failed=failed_line(told.account, told.read.measurements),
-            failed_open=undecided_by_failures(told.account),
-            room=_room(told),
-            stopped=stop_words(told.sieve.stopped),
-            facts=facts(told),
+            caveats=caveats(report),
+            failed=failed_line(report.account, report.read.measurements),
+            failed_open=undecided_by_failures(report.account),
+            room=_room(report),
+            stopped=stop_words(report.sieve.stopped),
+            facts=facts(report),
             rounding=RULE,
             asked=asked_rows(read.instance),
-            how_measured=how_measured(told),
+            how_measured=how_measured(report),
+            measured_when=measured_when(read.measurements),
             statements=statements(c),
             named=[(a.name, statement(a)) for a in c.envelope.in_force],
             planned=planned,
             measured=bool(read.measurements),
             plan=plan_rows(c.conservative, c.envelope, lower=True),
             hoped=_hoped(c),
-            settling=settling(told.account, read.instance),
-            steps=step_rows(told.history),
-            idle_end=idle_end(told.history),
+            settling=settled,
+            steps=step_rows(report.history),
+            idle_end=idle_end(report.history),
             failures=failures(c, read.measurements),
-            pictures=pictures(told),
+            pictures=drawn,
             ruled_out=State.RULED_OUT in states_in(c),
-            moves=moves(read, planned=planned) if sensitivity and told.counting else [],
-            counting=told.counting,
+            moves=moved,
+            counting=report.counting,
             sensitivity=shell_words(["fleetsieve", "sensitivity", named, "--demand-scale", _scales(read.instance)]),
-            commands=commands(told),
-            started=_started(told.history),
-            servers=told.history.servers if told.history is not None else (),
-            checked=_checked(told),
+            commands=commands(report),
+            started=_started(report.history),
+            servers=report.history.servers if report.history is not None else (),
+            checked=_checked(report),
             digests=digests(read.path),
             versions=_versions(),
             epsilon=c.epsilon,
@@ -164,33 +192,33 @@ def _hoped(c: Certificate) -> list[dict[str, Any]]:
     return plan_rows(c.optimistic, c.envelope, lower=False)
 
 
-def _room(told: Told) -> list[str]:
+def _room(report: Report) -> list[str]:
     """What room the plan leaves, and what fewer and more GPUs would do; nothing of a plan where there is none."""
-    c = told.certificate
+    c = report.certificate
     if not c.conservative.replica_counts:
         return to_serve_all(c)
-    fewer = with_fewer(told.read) if c.verdict is not Verdict.INFEASIBLE else ""
+    fewer = with_fewer(report.read) if c.verdict is not Verdict.INFEASIBLE else ""
     return [*room(c), *([fewer] if fewer else []), *to_serve_all(c)]
 
 
-def commands(told: Told) -> list[str]:
+def commands(report: Report) -> list[str]:
     """The commands that make this page's figures again."""
-    place = shell_word(told.named)
+    place = shell_word(report.named)
     again = [f"fleetsieve solve {place}", f"fleetsieve explain {place}", f"fleetsieve report {place} -o report.html"]
-    if told.history is None:
+    if report.history is None:
         return again
-    again.insert(0, _run_command(told, told.history))
+    again.insert(0, _run_command(report, report.history))
     return [f"fleetsieve certify {place}", *again]
 
 
-def _run_command(told: Told, h: History) -> str:
+def _run_command(report: Report, h: History) -> str:
     """The command of a run like this one, from what the run's folder has."""
-    place, path = shell_word(told.named), told.read.path
+    place, path = shell_word(report.named), report.read.path
     parts = [f"fleetsieve run {place}"]
     if h.start.get("probe", "replay") == "replay":
         parts.append("--replay")
     else:
-        parts.append(f"--probe {shell_word(str(h.start['probe']))} --config {shell_word(f'{told.named}/{SERVE}')}")
+        parts.append(f"--probe {shell_word(str(h.start['probe']))} --config {shell_word(f'{report.named}/{SERVE}')}")
         endpoints = h.start.get("endpoints")
         parts += [f"--endpoint {shell_word(f'{tp}={url}')}" for tp, url in (endpoints or {}).items()]
         if h.start.get("max_servers", 1) != 1:
@@ -199,7 +227,7 @@ def _run_command(told: Told, h: History) -> str:
     if h.horizon_h is not None:
         parts.append(f"--stop-when-unprofitable {h.horizon_h:g}")
     if (path / PRIOR).is_file():
-        parts.append(f"--prior {shell_word(f'{told.named}/{PRIOR}')}")
+        parts.append(f"--prior {shell_word(f'{report.named}/{PRIOR}')}")
     return " ".join([*parts, "--out again"])
 
 
@@ -210,13 +238,13 @@ def _started(history: History | None) -> dict[str, str]:
     return {key: str(value) for key, value in history.start.items() if key not in ("step", "files")}
 
 
-def _checked(told: Told) -> dict[str, Any] | None:
+def _checked(report: Report) -> dict[str, Any] | None:
     """Whether the certificate that the run stored follows from the files as they are; None where there is none."""
-    stored = told.history.certificate if told.history is not None else None
+    stored = report.history.certificate if report.history is not None else None
     if stored is None:
         return None
-    engine = engine_of(told.certificate.envelope)
-    found = check_folder(stored, told.read, engine)
+    engine = engine_of(report.certificate.envelope)
+    found = check_folder(stored, report.read, engine)
     return {"faults": [*found.errors, *found.superseded], "engine": engine.name}
 
 

@@ -22,7 +22,7 @@ ENDINGS = {
     Status.CRASHED: "the server crashed",
     Status.REJECTED: "requests were rejected",
 }
-"""How a look ended, for somebody who does not know the names in the files."""
+"""How a measurement ended, for somebody who does not know the names in the files."""
 
 
 def lost_gpu_s(instance: Instance, rows: Sequence[Measurement]) -> dict[int, float]:
@@ -37,48 +37,54 @@ def lost_gpu_s(instance: Instance, rows: Sequence[Measurement]) -> dict[int, flo
 
 
 def failed_cells(certificate: Certificate) -> list[KnownCell]:
-    """The cells whose last look failed, in the fixed order of names."""
-    known = [k for own in certificate.envelope.classes.values() for k in own.view.known.values() if k.failed]
+    """The cells whose last measurement failed, in the fixed order of names."""
+    known = [
+        k
+        for class_envelope in certificate.envelope.classes.values()
+        for k in class_envelope.view.known.values()
+        if k.failed
+    ]
     return sorted(known, key=lambda k: k.key)
 
 
 def failures(certificate: Certificate, rows: Sequence[Measurement]) -> list[Row]:
-    """One row a cause: how it ended, the cells, the looks, what they cost, and what follows; the dearest cause first."""
+    """One row a cause: how it ended, the cells, the measurements, what they cost, and what follows; the dearest cause first."""
     lost = lost_gpu_s(certificate.envelope.instance, rows)
     groups: dict[tuple[Status, str, str], list[int]] = {}
     for place in lost:
         row = rows[place]
         groups.setdefault((row.status, row.source or "not recorded", _follows(certificate, row.key)), []).append(place)
-    told = []
+    causes = []
     for (status, cause, follows), places in groups.items():
         cells = list(dict.fromkeys(str(rows[place].key) for place in places))
-        told.append(
+        causes.append(
             {
                 "ended": ENDINGS[status],
                 "cause": cause,
                 "cells": ", ".join(cells),
                 "count": len(cells),
-                "looks": len(places),
+                "measurements": len(places),
                 "lost_gpu_s": sum(lost[place] for place in places),
                 "follows": follows,
             }
         )
-    return sorted(told, key=lambda row: -row["lost_gpu_s"])
+    return sorted(causes, key=lambda row: -row["lost_gpu_s"])
 
 
 def _follows(certificate: Certificate, key: CellKey) -> str:
-    own = certificate.envelope.classes[key.class_name]
-    known = own.view.known[key]
-    if key in own.closed:
+    class_envelope = certificate.envelope.classes[key.class_name]
+    known = class_envelope.view.known[key]
+    if key in class_envelope.closed:
         return (
-            f"closed, {own.closed[key]}: no plan uses it and no run asks for it again; a look by hand that succeeds, once the cause"
-            " is mended, opens it again"
+            f"closed, {class_envelope.closed[key]}: no plan uses it and no run asks for it again; a measurement by hand that"
+            " succeeds, once the cause is fixed, opens it again"
         )
     if not known.failed:
-        return "a later look succeeded, and counts"
+        return "a later measurement succeeded, and counts"
     if known.given_up:
         return (
-            "no plan uses it and no run asks for it again; it counts as possible still, for it may be a flake: mend the cause and"
+            "no plan uses it and no run asks for it again; it still counts as possible, as the failure may be"
+            " transient: fix the cause and"
             " measure it again, or exclude it in cells.csv"
         )
     return "no plan uses it; it is tried once more if it can still change the decision"
@@ -94,7 +100,7 @@ def failed_line(account: Account, rows: Sequence[Measurement]) -> str:
     how = Counter(ENDINGS[known.rows[-1].status] for known in failed)
     lost = sum(lost_gpu_s(c.envelope.instance, rows).values())
     causes = ", ".join(f"{ending}: {count}" for ending, count in how.most_common())
-    spent = f"; looks that failed took {lost:,.0f} GPU-seconds" if lost else ""
+    spent = f"; failed measurements took {lost:,.0f} GPU-seconds" if lost else ""
     return f"{len(failed)} of {len(cells)} cells failed ({causes}){spent}."
 
 
@@ -107,16 +113,16 @@ def undecided_by_failures(account: Account) -> str:
         return ""
     c, many = account.certificate, len(account.failed) > 1
     ended = {key: c.envelope.classes[key.class_name].view.known[key] for key in account.failed}
-    told = [
+    endings = [
         f"{key} ({ENDINGS[known.rows[-1].status]}{f', {len(known.rows)} times' if len(known.rows) > 1 else ''})"
         for key, known in ended.items()
     ]
     them, it = ("these cells", "them") if many else ("this cell", "it")
     verdict = account.without_failed.verdict
     decided = verdict is not Verdict.UNDECIDED
-    why = "Undecided because of" if decided else "Still possible for all that is known:"
+    why = "Undecided because of" if decided else "Still possible:"
     without = f"then the verdict would be {verdict}" if decided else "then it would be undecided all the same"
     return (
-        f"{why} {listed(told, 6)}: the last look at {them} failed, and nothing shows that the next one must. "
-        f"Mend the cause and measure {it} again, or exclude {it} in cells.csv: {without}."
+        f"{why} {listed(endings, 6)}: the last measurement of {them} failed, but the next one may succeed. "
+        f"Fix the cause and measure {it} again, or exclude {it} in cells.csv: {without}."
     )

@@ -52,7 +52,7 @@ class Margin:
 
 def margins(certificate: Certificate) -> list[Margin]:
     """The margins of the plan's cells, the narrowest first."""
-    told = []
+    margins_found = []
     for key in certificate.conservative.replica_counts:
         if not isinstance(key, CellKey):
             continue
@@ -61,8 +61,8 @@ def margins(certificate: Certificate) -> list[Margin]:
             limit = slo.limit_s(metric)
             if limit is not None and limit > 0.0:
                 tail = certificate.envelope[key].tails_s[metric]
-                told.append(Margin(key.class_name, limit_name(metric), tail.hi, limit, tail.is_point))
-    return sorted(told, key=lambda margin: margin.share)
+                margins_found.append(Margin(key.class_name, limit_name(metric), tail.hi, limit, tail.is_point))
+    return sorted(margins_found, key=lambda margin: margin.share)
 
 
 def utilisations(certificate: Certificate) -> Mapping[str, float]:
@@ -73,16 +73,16 @@ def utilisations(certificate: Certificate) -> Mapping[str, float]:
 
 def room(certificate: Certificate) -> list[str]:
     """How close to its limits the plan runs, in sentences; none where nothing is planned."""
-    told = []
+    sentences = []
     if used := utilisations(certificate):
         full = [name for name, value in used.items() if value >= 1.0 - TIE]
         if full:
-            told.append(
-                f"No reserve in load: the replicas of {listed(full, 5)} serve all that they sustained when measured."
+            sentences.append(
+                f"No spare capacity: the replicas of {listed(full, 5)} serve all that they sustained when measured."
             )
         else:
             name = max(used, key=lambda name: used[name])
-            told.append(
+            sentences.append(
                 f"The fullest replicas are those of {name}: {share(used[name], lower=False)} of what they sustained."
             )
     if narrow := margins(certificate):
@@ -90,11 +90,11 @@ def room(certificate: Certificate) -> list[str]:
         often = "another run may exceed it" if least.exact else "that is its upper bound"
         warning = f", under {100.0 * NARROW:g} %: {often}" if least.share < NARROW else ""
         tail = f"{'' if least.exact else 'at most '}{least.tail_s:.4g} s"
-        told.append(
+        sentences.append(
             f"The narrowest latency margin is {least.class_name}'s {least.metric}: {tail} of {least.limit_s:g} s, "
             f"{share(max(0.0, least.share))} below the limit{warning}."
         )
-    return told
+    return sentences
 
 
 def fewer_gpus(instance: Instance) -> int | None:
@@ -137,7 +137,7 @@ def by_class(certificate: Certificate, most: int = 6) -> str:
 def to_serve_all(certificate: Certificate) -> list[str]:
     """The fewest GPUs that serve every class in full: by measured cells, and at least, whatever is still measured.
 
-    Told where the plan does not serve all; a class that no cell can serve is left out, and said to be.
+    [] where the plan serves all; a class that no cell can serve is left out, and the sentence names it.
     """
     c = certificate
     plan = c.conservative
@@ -145,16 +145,16 @@ def to_serve_all(certificate: Certificate) -> list[str]:
         return []
     enough, least = _on_whole_fleets(c.envelope, _fewest(c.envelope.conservative)), _fewest(c.envelope.optimistic)
     what = f"all demand except that of {listed(c.unservable, 3)}" if c.unservable else "all demand"
-    told = []
+    sentences = []
     if enough is not None:
         no_fewer = ", and no fewer can" if least == enough else ""
         on = _on_pools(c.envelope.conservative)
-        told.append(f"{enough} GPUs{on} meet {what} with the cells measured so far{no_fewer}.")
+        sentences.append(f"{enough} GPUs{on} meet {what} with the cells measured so far{no_fewer}.")
     elif least is not None:
-        told.append(f"How many GPUs meet {what} cannot be told yet from the cells measured so far.")
+        sentences.append(f"How many GPUs meet {what} is not known yet from the cells measured so far.")
     if least is not None and least != enough:
-        told.append(f"At least {least} GPUs are needed for that whatever else is measured.")
-    return told
+        sentences.append(f"At least {least} GPUs are needed for that in any case.")
+    return sentences
 
 
 def _on_pools(problem: FleetProblem) -> str:
@@ -193,8 +193,8 @@ def largest_floors(certificate: Certificate) -> list[str]:
     def kept(thousandths: int) -> bool:
         envelope = certificate.envelope
         lower = with_floors(instance, {name: floor * thousandths / 1000.0 for name, floor in floors.items()})
-        own = {w.name: replace(envelope.classes[w.name].view, workload=w) for w in lower.classes}
-        classes = {name: replace(envelope.classes[name], view=view) for name, view in own.items()}
+        views = {w.name: replace(envelope.classes[w.name].view, workload=w) for w in lower.classes}
+        classes = {name: replace(envelope.classes[name], view=view) for name, view in views.items()}
         problem = replace(envelope, instance=lower, classes=classes).optimistic
         engine = engine_for(problem)
         found = engine.optimise(problem, ("shortfall",))
@@ -228,18 +228,22 @@ def why_short(certificate: Certificate) -> list[str]:
         shortage, exact = shortage_of(certificate)
     except SolveFailed:
         return []
-    fleet, told = certificate.envelope.instance.fleet, []
+    fleet, sentences = certificate.envelope.instance.fleet, []
     if shortage.unservable:
         have = "has" if len(shortage.unservable) == 1 else "have"
-        told.append(f"{listed(shortage.unservable)} {have} no configuration that meets the SLO, on any number of GPUs.")
+        sentences.append(
+            f"{listed(shortage.unservable)} {have} no configuration that meets the SLO, on any number of GPUs."
+        )
     for pool, count in shortage.gpus.items():
         where = f" on {pool}" if len(fleet.pools) > 1 else ""
         most = fleet.pool(pool).gpus
         more = f"{'' if exact else ' at least'} {count} GPU{'s' if count > 1 else ''} more{where}: {most + count} not {most}."
-        told.append(f"The floors need{more}{'' if exact else ' Measuring may show that more are needed.'}")
-    told += largest_floors(certificate) if not shortage.unservable else []
+        sentences.append(f"The floors need{more}{'' if exact else ' Measuring may show that more are needed.'}")
+    sentences += largest_floors(certificate) if not shortage.unservable else []
     if shortage.lacking_rps:
         lacks = [f"{name} {rate(value)}" for name, value in shortage.lacking_rps.items()]
         under = "" if exact else " under the best of the bounds"
-        told.append(f"On today's GPUs, the plan that lacks least{under} lacks {listed(lacks)} requests/s.")
-    return told
+        sentences.append(
+            f"On today's GPUs, the plan with the smallest shortage{under} lacks {listed(lacks)} requests/s."
+        )
+    return sentences

@@ -29,20 +29,20 @@ Row = dict[str, str]
 def moves(read: Folder, *, planned: bool) -> list[Row]:
     """One row for each number that may move: where it stands, how far today's plan carries, and what changes beyond.
 
-    Without a plan (`planned` false) there is nothing that could carry, and only what becomes of the verdict is told. A study that
-    the solver fails is told as not computed, with the reason.
+    Without a plan (`planned` false) no range is given, only the verdict for each value. A study that
+    the solver fails is listed as not computed, with the reason.
     """
     rows = []
-    for what, axis, told in _axes(read, planned):
+    for what, axis, row_of in _axes(read, planned):
         try:
-            rows.append({"what": what, **told(study(read.instance, read.measurements, axis))})
+            rows.append({"what": what, **row_of(study(read.instance, read.measurements, axis))})
         except SolveFailed as fault:
             rows.append({"what": what, "now": "", "holds": "not computed", "beyond": fault.message})
     return rows
 
 
 def _axes(read: Folder, planned: bool) -> Iterator[tuple[str, Axis, Callable[[Study], Row]]]:
-    """What is varied, and how its study is told."""
+    """What is varied, the axis, and the function that makes a row of its study."""
     instance = read.instance
     for workload in instance.classes if planned else ():
         for metric in TAIL_METRICS:
@@ -63,24 +63,24 @@ def _axes(read: Folder, planned: bool) -> Iterator[tuple[str, Axis, Callable[[St
 
 
 def _slo_row(found: Study) -> Row:
-    told = answers(found)
-    reach, least = told["plan_holds"], told["tightest_feasible"]
+    answer = answers(found)
+    reach, least = answer["plan_holds"], answer["tightest_feasible"]
     loosest = reach["to"]
-    notes = [f"from {loosest:.4g} s on: {_change(found, told['today'], loosest)}"] if loosest is not None else []
+    notes = [f"from {loosest:.4g} s on: {_change(found, answer['today'], loosest)}"] if loosest is not None else []
     tightest = reach["from"]
     if tightest is not None and least is not None and least < tightest:
         below = tightest * (1.0 - 1e-9)
-        notes.append(f"tighter than {tightest:.4g} s: {_change(found, told['today'], below)}")
+        notes.append(f"tighter than {tightest:.4g} s: {_change(found, answer['today'], below)}")
     if least is None:
         notes.append("no measured cell keeps any limit")
     else:
         notes.append(f"tighter than {least:.4g} s no measured cell keeps it, so none can serve the class")
-    return {"now": f"{told['today']:g} s", "holds": _range(tightest, loosest, " s"), "beyond": "; ".join(notes)}
+    return {"now": f"{answer['today']:g} s", "holds": _range(tightest, loosest, " s"), "beyond": "; ".join(notes)}
 
 
 def _demand_row(found: Study) -> Row:
-    told = answers(found)
-    plan = told["plan_holds"]
+    answer = answers(found)
+    plan = answer["plan_holds"]
     notes = (
         [f"beyond {plan['to']:.4g} x: {_change(found, 1.0, plan['to'] * (1.0 + 1e-9))}"] if plan and plan["to"] else []
     )
@@ -170,8 +170,8 @@ def _moved(now: Decision, then: Decision) -> str:
         if abs(least) > TIE
         else []
     )
-    told = ", ".join(parts) or "the same is guaranteed"
-    return told if now.verdict == then.verdict else f"{told} ({then.verdict})"
+    text = ", ".join(parts) or "the same is guaranteed"
+    return text if now.verdict == then.verdict else f"{text} ({then.verdict})"
 
 
 def _range(low: float | None, high: float | None, unit: str) -> str:
@@ -187,8 +187,8 @@ def _change(found: Study, today: float, beyond: float) -> str:
     """What is decided at `beyond` that is not decided today: the classes that move, and the verdict."""
     now, then = found.decide(today), found.decide(beyond)
     moved = [f"{name} -> {place}" for name, place in _places(then).items() if place != _places(now)[name]]
-    told = ", ".join(moved) if moved else "the same plan"
-    return told if now.verdict == then.verdict else f"{told} ({then.verdict})"
+    changes = ", ".join(moved) if moved else "the same plan"
+    return changes if now.verdict == then.verdict else f"{changes} ({then.verdict})"
 
 
 def _places(decision: Decision) -> dict[str, str]:

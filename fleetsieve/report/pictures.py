@@ -18,15 +18,18 @@ from fleetsieve.figures.grid import PALE, SHADED, grid_chart, grid_height, legen
 from fleetsieve.figures.html import data_block
 from fleetsieve.figures.ladder import ladder, panel_title
 from fleetsieve.figures.palette import PAGE
-from fleetsieve.figures.rungs import ladder_rows, limited_metrics
+from fleetsieve.figures.rungs import ladder_cells, ladder_rows, limited_metrics
 from fleetsieve.figures.served import served_chart, served_height
 from fleetsieve.figures.states import State, colours
 
 if TYPE_CHECKING:
-    from fleetsieve.report.building import Told
+    from fleetsieve.report.building import Report
 
 TALL = 230
 """Pixels of an ordinary figure."""
+
+MANY_CELLS = 20
+"""A class with more cells than this has two tail charts side by side, not three."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +57,16 @@ class _Pictures:
         return Picture(identity, heading, data_block(identity, drawn), height)
 
 
-def pictures(told: Told) -> dict[str, Any]:
+def pictures(report: Report) -> dict[str, Any]:
     """Every figure of the page: single ones, and lists by class; none of what is not there (no plan, nothing measured)."""
-    c, make = told.certificate, _Pictures()
-    planned, measured = bool(c.conservative.replica_counts), bool(told.read.measurements)
+    c, make = report.certificate, _Pictures()
+    planned, measured = bool(c.conservative.replica_counts), bool(report.read.measurements)
     names = [workload.name for workload in c.envelope.instance.classes]
     drawn: dict[str, Any] = {
         "allocation": _allocation(make, c.conservative) if planned else None,
-        "hoped": _hoped(make, told),
+        "hoped": _hoped(make, report),
         "served": make.of(served_chart(c.conservative, PAGE), served_height(c.conservative)) if planned else None,
-        "classes": [(name, _of_class(make, told, name)) for name in names],
+        "classes": [(len(ladder_cells(c, name)) > MANY_CELLS, _of_class(make, report, name)) for name in names],
         "gap": None,
         "grid": [
             make.of(grid_chart(c, name, PAGE, legend=False), grid_height(c, name), name) for name in names if measured
@@ -72,18 +75,18 @@ def pictures(told: Told) -> dict[str, Any]:
         "capacity": make.of(capacity_chart(c, PAGE)) if measured else None,
         "demand": [],
     }
-    if told.history is not None and told.history.steps:
-        drawn["gap"] = make.of(gap_chart(told.history, c.epsilon, told.start_gap, PAGE), 280)
-    drawn["demand"] = _demand(make, told) if planned else []
+    if report.history is not None and report.history.steps:
+        drawn["gap"] = make.of(gap_chart(report.history, c.epsilon, report.start_gap, PAGE), 280)
+    drawn["demand"] = _demand(make, report) if planned else []
     return drawn
 
 
-def _demand(make: _Pictures, told: Told) -> list[Picture]:
+def _demand(make: _Pictures, report: Report) -> list[Picture]:
     """Fulfilment and goodput over the demand; nothing where no class demands anything, or the solver fails on the way."""
-    if not any(workload.demand_rps > 0.0 for workload in told.read.instance.classes):
+    if not any(workload.demand_rps > 0.0 for workload in report.read.instance.classes):
         return []
     try:
-        rows = demand_rows(told.certificate, told.engine)
+        rows = demand_rows(report.certificate, report.engine)
     except SolveFailed:
         return []
     titles = {"fulfilment": "Least fulfilment", "goodput": "Goodput"}
@@ -94,9 +97,9 @@ def _allocation(make: _Pictures, plan: Allocation, *, hoped: bool = False) -> Pi
     return make.of(allocation_chart(plan, PAGE, hoped=hoped), allocation_height(plan))
 
 
-def _hoped(make: _Pictures, told: Told) -> Picture | None:
+def _hoped(make: _Pictures, report: Report) -> Picture | None:
     """The optimistic plan, where there is no certified one beside it."""
-    c = told.certificate
+    c = report.certificate
     if c.verdict is Verdict.FEASIBLE or c.optimistic is None:
         return None
     same = c.optimistic.replica_counts == c.conservative.replica_counts
@@ -111,13 +114,13 @@ def _legend(state: State) -> dict[str, str]:
     return {"text": legend_text(state), "ground": ground, "frame": "framed" if state is State.PLANNED else ""}
 
 
-def _of_class(make: _Pictures, told: Told, name: str) -> list[Picture]:
+def _of_class(make: _Pictures, report: Report, name: str) -> list[Picture]:
     """Tails and capacity of a class; before anything is measured, without tails of which nothing at all is known."""
-    c = told.certificate
+    c = report.certificate
     tails = [
         metric
         for metric in limited_metrics(c, name)
-        if told.read.measurements or any(row["drawn"] == "bound" for row in ladder_rows(c, name, metric))
+        if report.read.measurements or any(row["drawn"] == "bound" for row in ladder_rows(c, name, metric))
     ]
     return [
         make.of(ladder(c, name, quantity, PAGE), TALL, panel_title(c, name, quantity))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +16,28 @@ from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import listed, rests_on_bounds
 from fleetsieve.figures.states import limits_text
 from fleetsieve.figures.states import rate as rate_text
-from fleetsieve.instance import TAIL_METRICS, CellKey, Instance, LoadKind, Status, WorkloadClass
+from fleetsieve.instance import (
+    DEFAULT_POOL,
+    TAIL_METRICS,
+    CellKey,
+    Instance,
+    LoadKind,
+    Measurement,
+    Status,
+    WorkloadClass,
+)
 from fleetsieve.interval import Interval
 from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.report.failing import ENDINGS
-from fleetsieve.report.rounding import gap_part, rate, share
+from fleetsieve.report.rounding import PER_CENT, gap_part, rate, share
 from fleetsieve.runs.history import History, LoggedStep
 from fleetsieve.runs.journal import SERVE
 
 if TYPE_CHECKING:
-    from fleetsieve.report.building import Told
+    from fleetsieve.report.building import Report
 
 Row = dict[str, Any]
+_PER_CENT = re.compile(r"(?<=\d)%")
 
 
 def verdict_words(certificate: Certificate) -> str:
@@ -43,14 +54,14 @@ def statements(certificate: Certificate) -> list[tuple[str, str]]:
 
     What the certificate says of closed loops is left out where every load is an open one.
     """
-    told = []
+    named = []
     closed = any(cell.load_kind is LoadKind.CONCURRENCY for cell in certificate.envelope.instance.cells)
     for statement in rests_on_bounds(certificate.envelope):
         if statement.startswith(CLOSED_LOOP) and not closed:
             continue
         name, colon, rest = statement.partition(": ")
-        told.append((name, rest) if colon and " " not in name else ("", statement))
-    return told
+        named.append((name, rest) if colon and " " not in name else ("", statement))
+    return named
 
 
 def plan_rows(plan: Allocation, envelope: Envelope, *, lower: bool) -> list[Row]:
@@ -84,7 +95,7 @@ def step_rows(history: History | None) -> list[Row]:
             "number": step.number,
             "spent": f"{step.spent_gpu_s:,.0f}",
             "cell": str(step.key),
-            "why": step.reason,
+            "why": spaced(step.reason),
             "status": step.status,
             "changed": _changed(step),
             "gap": " / ".join(gap_part(value) for value in step.gap.values()),
@@ -93,11 +104,20 @@ def step_rows(history: History | None) -> list[Row]:
     ]
 
 
+def spaced(text: str) -> str:
+    """Text of a log with its per cents as the page writes them.
+
+    >>> spaced("expected to close 24% of what is open")
+    'expected to close 24\xa0% of what is open'
+    """
+    return _PER_CENT.sub(PER_CENT, text)
+
+
 def _changed(step: LoggedStep) -> str:
     """What a step showed and changed, without the gap, which has a column of its own, and without the files' word for a failure."""
-    told = step.changed.rpartition("; gap")[0] or step.changed
+    text = step.changed.rpartition("; gap")[0] or step.changed
     named = {str(status): ending for status, ending in ENDINGS.items()}
-    return told.replace(f"ended in {step.status}", f"failed: {named[step.status]}") if step.status in named else told
+    return text.replace(f"ended in {step.status}", f"failed: {named[step.status]}") if step.status in named else text
 
 
 def idle_end(history: History | None) -> str:
@@ -110,8 +130,8 @@ def idle_end(history: History | None) -> str:
     if idle < 2:
         return ""
     cost = steps[-1].spent_gpu_s - steps[last].spent_gpu_s
-    told = f"The gap last moved at step {steps[last].number}"
-    return f"{told}; the {idle} steps after it took {cost:,.0f} GPU-seconds and did not move it."
+    text = f"The gap last moved at step {steps[last].number}"
+    return f"{text}; the {idle} steps after it took {cost:,.0f} GPU-seconds and did not move it."
 
 
 def asked_rows(instance: Instance) -> list[Row]:
@@ -131,61 +151,71 @@ def asked_rows(instance: Instance) -> list[Row]:
 
 
 def _tokens(workload: WorkloadClass) -> str:
-    told = [
+    means = [
         f"{mean:,.0f} {way}"
         for mean, way in ((workload.input_tokens, "in"), (workload.output_tokens, "out"))
         if mean is not None
     ]
-    return ", ".join(told) or "not stated"
+    return ", ".join(means) or "not stated"
 
 
 def _slo(workload: WorkloadClass) -> str:
     limits = [(m, workload.slo.limit_s(m)) for m in TAIL_METRICS]
-    told = [f"{limit_name(m)} at most {limit:g} s" for m, limit in limits if limit is not None]
-    told += [f"success at least {workload.slo.min_success:.4g}"] if workload.slo.min_success is not None else []
-    return ", ".join(told) or "no limit"
+    limits_stated = [f"{limit_name(m)} at most {limit:g} s" for m, limit in limits if limit is not None]
+    limits_stated += (
+        [f"success at least {100.0 * workload.slo.min_success:.4g}{PER_CENT}"]
+        if workload.slo.min_success is not None
+        else []
+    )
+    return ", ".join(limits_stated) or "no limit"
 
 
-def how_measured(told: Told) -> list[str]:
-    """The fleet, and how long, how often and when the cells were measured, as far as it is known."""
-    instance, rows = told.read.instance, [row for row in told.read.measurements if row.status is Status.OK]
+def measured_when(rows: Sequence[Measurement]) -> str:
+    """When the rows were measured, in a sentence; where no row has a date, the column that records it."""
+    dates = sorted({row.started_at for row in rows if row.started_at})
+    if not dates:
+        return "The dates of the measurements are not recorded (column started_at of measurements.csv)."
+    return f"Measured from {dates[0]} to {dates[-1]}." if len(dates) > 1 else f"Measured at {dates[0]}."
+
+
+def how_measured(report: Report) -> list[tuple[str, str]]:
+    """What is recorded of the model, the engine, the GPUs and the measurements: a name and its value.
+
+    Where nothing is recorded, the value names the file that records it.
+    """
+    instance, rows = report.read.instance, [row for row in report.read.measurements if row.status is Status.OK]
     pools = [
-        f"{pool.gpus} GPUs{f' {pool.name}' if len(instance.fleet.pools) > 1 else ''}"
-        + (f", {pool.gpus_per_node} a node" if pool.gpus_per_node is not None else "")
+        f"{pool.gpus} GPUs{f' {pool.name}' if pool.name != DEFAULT_POOL else ''}"
+        + (f", {pool.gpus_per_node} per node" if pool.gpus_per_node is not None else "")
         for pool in instance.fleet.pools
     ]
     used = instance.fleet.max_utilisation
+    fleet = "; ".join(pools) + (f"; at most {share(used)} of a measured capacity is used" if used < 1.0 else "")
+    if all(pool.name == DEFAULT_POOL for pool in instance.fleet.pools):
+        fleet += "; their kind is not recorded (name of a pool in [[fleet.pools]] of instance.toml)"
+    model, command = _served(report.read.path)
     lines = [
-        f"The fleet: {'; '.join(pools)}."
-        + (f" At most {share(used)} of a measured capacity is used." if used < 1.0 else "")
+        ("model", model or "not recorded (model under [serve] in serve.toml, or source in instance.toml)"),
+        ("engine", command or "not recorded (serve.toml, or source in instance.toml)"),
+        ("GPUs", fleet),
     ]
     if not rows:
         return lines
-    model = _model(told.read.path)
-    kind = "the kind of GPU is not recorded" if model else "Which model ran, and on what kind of GPU, is not recorded"
-    lines.append(f"Model: {model}; {kind}." if model else f"{kind}.")
     windows = [row.window_s for row in rows if row.window_s is not None] or [instance.measure.window_s]
-    parts = [f"{_span(windows)} s of load after {instance.measure.warmup_s:g} s of warm-up"]
     requests = [row.requests for row in rows if row.requests is not None]
-    parts.append(f"{_span(requests)} requests" if requests else "the number of requests is not recorded")
-    dates = sorted({row.started_at for row in rows if row.started_at})
-    when = (
-        f"from {dates[0]} to {dates[-1]}"
-        if len(dates) > 1
-        else f"at {dates[0]}"
-        if dates
-        else "at a time that is not recorded"
-    )
-    return [*lines, f"{len(rows)} looks that succeeded, each {', '.join(parts)}; measured {when}."]
+    counted = f"{_span(requests)} requests" if requests else "the number of requests is not recorded"
+    load = f"{_span(windows)} s of load after {instance.measure.warmup_s:g} s of warm-up, {counted}"
+    return [*lines, ("measurements", f"{len(rows)} that succeeded, each {load}. {measured_when(rows)}")]
 
 
-def _model(folder: Path) -> str:
-    """The model that the serve.toml of a live run names; "" where there is none to read."""
+def _served(folder: Path) -> tuple[str, str]:
+    """The model and the engine's command that the serve.toml of a live run names; "" where there is none to read."""
     try:
         tables = tomllib.loads((folder / SERVE).read_text(encoding="utf-8"))
-        return str(tables["serve"]["model"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        command = tables["serve"].get("command", ["vllm", "serve"])
+        return str(tables["serve"]["model"]), " ".join(map(str, command))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "", ""
 
 
 def _span(values: Sequence[float]) -> str:
@@ -197,25 +227,25 @@ def settling(account: Account, instance: Instance) -> Row | None:
     """What would settle an undecided verdict, and at what cost; None where the verdict is reached."""
     if not account.certificate.blocking:
         return None
-    told: Row = {"ended": account.ended, "next": None, "cells": "", "open": [], "could": account.could_settle}
-    told["failed"] = _failed(account)
+    row: Row = {"ended": account.ended, "next": None, "cells": "", "open": [], "could": account.could_settle}
+    row["failed"] = _failed(account)
     if account.next is not None:
         asked = account.next
-        told["next"] = {
+        row["next"] = {
             "cell": str(asked.experiment.key),
             "cost": f"{asked.experiment.expected_cost_gpu_s:,.0f}",
-            "reason": asked.experiment.reason,
+            "reason": spaced(asked.experiment.reason),
             "policy": asked.policy,
             "best": _outcome(asked.at_best),
             "worst": _outcome(asked.at_worst),
         }
     if account.settling:
-        told["cells"] = listed([str(key) for key in account.settling], 6)
-        told["many"] = len(account.settling)
-        told["cost"] = f"{account.settling_gpu_s:,.0f}"
-        told["best"] = _outcome(account.at_best) if account.at_best is not None else ""
-        told["worst"] = _outcome(account.at_worst) if account.at_worst is not None else ""
-    told["open"] = [
+        row["cells"] = listed([str(key) for key in account.settling], 6)
+        row["many"] = len(account.settling)
+        row["cost"] = f"{account.settling_gpu_s:,.0f}"
+        row["best"] = _outcome(account.at_best) if account.at_best is not None else ""
+        row["worst"] = _outcome(account.at_worst) if account.at_worst is not None else ""
+    row["open"] = [
         {
             "cell": str(cell.key),
             "capacity": _capacity(account.certificate.envelope[cell.key].capacity_rps),
@@ -224,7 +254,7 @@ def settling(account: Account, instance: Instance) -> Row | None:
         for cell in account.cells
         if cell.can_change
     ]
-    return told
+    return row
 
 
 def _failed(account: Account) -> Row | None:
@@ -237,8 +267,8 @@ def _failed(account: Account) -> Row | None:
 
 
 def _capacity(capacity: Interval) -> str:
-    told = rate_text(capacity)
-    return "no bound is known" if told == "unknown" else f"{told} a replica"
+    text = rate_text(capacity)
+    return "no bound is known" if text == "unknown" else f"{text} a replica"
 
 
 def _outcome(certificate: Certificate) -> str:

@@ -39,11 +39,16 @@ class Page(HTMLParser):
 
     @property
     def dangers(self) -> list[str]:
-        """What has no place in these pages: foreign elements, handlers, and whatever leads outside."""
+        """What has no place in these pages: foreign elements, handlers, whatever leads outside; links within the page may."""
         foreign = [
             tag
             for tag, _ in self.elements
             if tag in ("img", "iframe", "object", "embed", "link", "base", "form", "svg")
         ]
-        named = [name for _, a in self.elements for name in a if name.startswith("on") or name in ("src", "href")]
+        named = [
+            name
+            for _, a in self.elements
+            for name, value in a.items()
+            if name.startswith("on") or name == "src" or (name == "href" and not (value or "").startswith("#"))
+        ]
         return foreign + named

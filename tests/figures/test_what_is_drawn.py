@@ -71,7 +71,7 @@ def test_a_cell_that_failed_for_good_is_not_drawn_as_possible(mixed):
         assert name != "chat" or by_key["TP2", "r4"]["drawn"] == "closed"
     flake = next(row for row in ladder_rows(mixed, "chat", "capacity") if row["cell"] == "chat TP4 r8")
     assert (flake["hi"], flake["drawn"]) == (8.0, "bound")
-    assert "it may be a flake" in flake["state"]
+    assert "the failure may be transient" in flake["state"]
 
 
 def test_every_cell_has_a_symbol_within_its_panel(mixed, four_classes):

@@ -162,3 +162,33 @@ def test_a_large_page_is_small_and_opens_at_once(browser, four_classes):
     with Opened(browser, four_classes, width=390) as opened:
         assert opened.said == []
         assert 0.0 < opened.taken_s < SLOWEST_S
+
+
+LONGEST_ON_A_PHONE = 6_000
+
+
+def test_a_phone_folds_the_details_and_a_link_opens_them(browser, four_classes, made):
+    for path in (four_classes, made["undecided"] / "report.html"):
+        with Opened(browser, path, width=390) as opened:
+            page = opened.page
+            assert page.evaluate("document.documentElement.scrollHeight") <= LONGEST_ON_A_PHONE
+            assert page.locator("details.fold[open]").count() == 0
+            page.locator("nav a", has_text="Tail latency").click()
+            page.locator("#tails > details[open]").wait_for()
+            page.wait_for_timeout(200)
+            widths = page.evaluate(
+                "[...document.querySelectorAll('#tails svg')].map(e => e.getBoundingClientRect().width)"
+            )
+            assert min(widths) > 300
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            assert opened.said == []
+    with Opened(browser, four_classes) as opened:
+        assert opened.page.locator("details.fold:not([open])").count() == 0
+
+
+def test_the_contents_list_names_each_section_that_there_is(browser, made):
+    for kind in ("finished", "undecided"):
+        with Opened(browser, made[kind] / "report.html") as opened:
+            listed = "[...document.querySelectorAll('nav a')].map(e => e.getAttribute('href').slice(1))"
+            there = "[...document.querySelectorAll('section')].map(e => e.id)"
+            assert opened.page.evaluate(listed) == opened.page.evaluate(there)

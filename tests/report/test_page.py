@@ -56,13 +56,13 @@ def test_hostile_text_is_shown_as_it_is(made):
 
 def test_failures_have_their_causes_and_what_follows(made):
     _, page = page_of(made["failed"])
-    told = page.text.split("One row a cause")[1].split("Reproduce")[0]
+    told = page.text.split("One row per cause")[1].split("Reproduce")[0]
     for cause in ("CUDA out of memory", "worker 3 died", "exit code 1", "no token", "429"):
         assert cause in told
     assert "closed, its server failed to start: no plan uses it" in told
-    assert "a later look succeeded, and counts" in told
-    assert "it may be a flake" in told
-    assert "No look failed." in page_of(made["finished"])[1].text
+    assert "a later measurement succeeded, and counts" in told
+    assert "the failure may be transient" in told
+    assert "No measurement failed." in page_of(made["finished"])[1].text
 
 
 def test_every_step_stands_in_the_page(made):
@@ -70,15 +70,15 @@ def test_every_step_stands_in_the_page(made):
     lines = [json.loads(line) for line in (made["finished"] / "steps.jsonl").read_text().splitlines()[1:]]
     assert f"The {len(lines)} steps" in page.text
     for line in lines:
-        assert line["reason"] in page.text
+        assert line["reason"].replace("%", "\u00a0%") in page.text
 
 
 def test_an_undecided_page_says_what_would_settle_it(made):
     text = page_of(made["undecided"])[1].text
-    assert "What would settle it" in text
-    assert "Nothing more is asked: no cell is left that a measurement could resolve" in text
+    assert "What would settle the verdict" in text
+    assert "No further measurement is planned: no cell is left that a measurement could resolve" in text
     assert "Not a plan: the best that the bounds still allow" in text
-    assert "What would settle it" not in page_of(made["finished"])[1].text
+    assert "What would settle the verdict" not in page_of(made["finished"])[1].text
 
 
 def test_the_stored_certificate_is_checked(made, tmp_path):
@@ -107,7 +107,7 @@ def test_an_instance_has_a_page_too(cli, tmp_path):
     text = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
     assert "fleetsieve solve paper-h100-31b" in text
     assert "How the gap closed" not in text
-    assert "How far this plan carries" in text
+    assert "Sensitivity of the plan" in text
     assert read_instance("paper-h100-31b").instance.source in text
 
 
@@ -125,7 +125,7 @@ def test_a_figure_reads_the_same_wherever_it_stands(made):
     top, _, below = page.text.partition("GPUs in use")
     assert worst in top
     assert worst in below.split("The plan")[0]
-    assert worst in below.split("The plan")[1].split("What is asked")[0]
+    assert worst in below.split("The plan")[1].split("Requirements and measurement setup")[0]
     last = json.loads((made["undecided"] / "steps.jsonl").read_text().splitlines()[-1])["gap"]
     gaps = [gap_part(last[stage]) for stage in ("shortfall", "min_fulfilment", "goodput")]
     assert " / ".join(gaps) in page.text
@@ -135,22 +135,22 @@ def test_a_figure_reads_the_same_wherever_it_stands(made):
 def test_what_failed_and_what_stands_behind_the_figures_is_at_the_top(made):
     top = page_of(made["failed"])[1].text.split("GPUs in use")[0]
     assert "4 of 8 cells failed" in top
-    assert "taken as exact: without statistics, so without a confidence" in top
-    assert "Mend the cause and measure" in top
+    assert "taken at face value, so no confidence level applies" in top
+    assert "Fix the cause and measure" in top
 
 
 def test_without_a_measurement_or_a_plan_nothing_empty_is_shown():
     read = read_instance("sim-chat-code-16gpu")
     instance = with_floors(with_demands(read.instance, {"chat": 60.0, "code": 60.0}), {"chat": 40.0, "code": 40.0})
     text = Page(report_html(replace(read, instance=instance, measurements=()), "much", sensitivity=False)).text
-    assert "Nothing was measured: what is said follows from" in text
+    assert "Nothing was measured: the verdict follows from" in text
     assert "The floors need at least 16 GPUs more" in text
-    shown = text.split("Words")[0]
+    shown = text.split("class, TP, load, cell")[0]
     for absent in (
-        "No look failed",
-        "What was measured",
+        "No measurement failed",
+        "Measured cells",
         "adds nothing",
-        "How far this plan carries",
+        "Sensitivity of the plan",
         "Each block is one replica",
     ):
         assert absent not in shown

@@ -81,7 +81,7 @@ def test_the_narrowest_margin_and_full_replicas_are_named():
     assert least.share < 0.05
     assert f"{least.class_name}'s {least.metric}" in told
     assert "under 5 %: another run may exceed it" in told
-    assert ("No reserve in load" in told) == (max(utilisations(c).values()) == 1.0)
+    assert ("No spare capacity" in told) == (max(utilisations(c).values()) == 1.0)
 
 
 def test_what_a_fleet_lacks_is_said_to_be_the_least(too_much):
@@ -134,13 +134,13 @@ def failing(table):
 def test_failures_are_told_by_their_cause_with_what_they_cost(table, failing):
     told, rows = failing
     causes = failures(told.certificate, rows)
-    assert [(row["ended"], row["count"], row["looks"]) for row in causes] == [
+    assert [(row["ended"], row["count"], row["measurements"]) for row in causes] == [
         ("the server crashed", 2, 4),
         ("the server did not start", 1, 1),
     ]
     assert sum(row["lost_gpu_s"] for row in causes) == sum(lost_gpu_s(table.instance, rows).values()) == 4 * 1200 + 2400
     assert failed_line(told, rows) == (
-        "3 of 21 cells failed (the server crashed: 2, the server did not start: 1); looks that failed took 7,200 GPU-seconds."
+        "3 of 21 cells failed (the server crashed: 2, the server did not start: 1); failed measurements took 7,200 GPU-seconds."
     )
 
 
@@ -171,7 +171,7 @@ def test_a_floor_above_the_demand_counts_as_the_demand_and_the_page_says_so(tabl
 
 def test_one_measured_cell_is_spoken_of_as_one(table):
     one, two = (_confidence(certified(table.instance, table.measurements[:count])) for count in (1, 2))
-    assert one.startswith("1 of 1 measured cells rests on one look, taken as exact")
-    assert two.startswith("2 of 2 measured cells rest on one look each, taken as exact")
+    assert one.startswith("1 of 1 measured cells was measured once and is taken at face value")
+    assert two.startswith("2 of 2 measured cells were measured once and are taken at face value")
     several = certified(table.instance, (*table.measurements[:2], table.measurements[0]))
-    assert "1 of 2 measured cells is taken at the range of its looks" in _confidence(several)
+    assert "1 of 2 measured cells is taken at the range of its repeats" in _confidence(several)
