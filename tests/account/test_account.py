@@ -38,6 +38,7 @@ def test_what_removes_a_cell_is_what_rules_it_out(states):
         assert bool(cell.removed_by) == cell.why.startswith("ruled out")
 
 
+@pytest.mark.slow
 def test_a_bound_follows_from_the_cells_that_are_named():
     """With the rows of those cells alone the bound is the same; with none it is weaker."""
     read = read_instance("sim-four-class-64gpu")

@@ -191,6 +191,7 @@ def prior_text(factor: float) -> str:
     return HEADER + "".join(rows)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_prior(cli, tmp_path) -> None:
     path = written(tmp_path, prior_text(1.2))
     assert cli("run", GRID, "--replay", "--prior", path, "--out", "run").code == 0

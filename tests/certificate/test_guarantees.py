@@ -72,6 +72,7 @@ def check_infeasible(situation: Situation) -> None:
     assert best.values["shortfall"] > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("regime", "examples", "least"),
     [

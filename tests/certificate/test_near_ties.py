@@ -86,6 +86,7 @@ def can_keep_all(gpus: int, classes: tuple[WorkloadClass, ...], cells: Cells) ->
     return sum(needs) <= gpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_cells_measured_exactly_are_never_undecided(engine: Engine) -> None:
     verdicts = set()

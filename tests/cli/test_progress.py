@@ -60,6 +60,7 @@ def test_a_study_tells_how_far_it_is(cli, monkeypatch):
     assert "ranges searched: 1 of " in said.err
 
 
+@pytest.mark.slow
 def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, monkeypatch, capsys):
     """What it may cost takes longest, so it comes last and is told to go on."""
     (tmp_path / "serve.toml").write_text('[serve]\nmodel = "m"\n', encoding="utf-8")
@@ -81,6 +82,7 @@ def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, mon
     assert "expected: " in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "told"), [("--sensitivity", " (faster with --no-sensitivity)"), ("--no-sensitivity", "")]
 )

@@ -53,6 +53,7 @@ def follow(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
             (folder / target).write_text(said.out, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

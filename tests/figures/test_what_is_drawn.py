@@ -49,6 +49,7 @@ def scales(document: dict, channel: str) -> list[dict]:
     return [layer["encoding"][channel]["scale"] for layer in document["layer"] if "scale" in layer["encoding"][channel]]
 
 
+@pytest.mark.slow
 def test_every_bound_of_a_cell_that_a_plan_may_use_is_within_the_axis(mixed, four_classes):
     for c in (mixed, four_classes):
         for name, quantity in panels(c):
@@ -74,6 +75,7 @@ def test_a_cell_that_failed_for_good_is_not_drawn_as_possible(mixed):
     assert "it may be a flake" in flake["state"]
 
 
+@pytest.mark.slow
 def test_every_cell_has_a_symbol_within_its_panel(mixed, four_classes):
     for c in (mixed, four_classes):
         for name, quantity in panels(c):

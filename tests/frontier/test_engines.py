@@ -68,12 +68,14 @@ def test_engine_equals_brute_force(engine: Engine, shape: Shape, held: bool) -> 
     check()
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(requests(PLACED))
 def test_milp_places_replicas_on_nodes_as_brute_force_does(request_: Request) -> None:
     check_answer(answer(Milp(), request_), request_, best_values(request_))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "held", "examples"),
     [
@@ -104,6 +106,7 @@ def test_frontier_equals_milp(shape: Shape, held: bool, examples: int) -> None:
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [SMALL, SMALL_TIES], ids=["small", "ties"])
 def test_bounding_by_a_good_plan_loses_no_optimum(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the frontier does with many partial plans, done with the first one already."""
@@ -117,6 +120,7 @@ def test_bounding_by_a_good_plan_loses_no_optimum(shape: Shape, monkeypatch: pyt
     check()
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(requests(LARGE, held=True))
 def test_a_large_fleet_with_a_shortfall_limit_takes_no_time(request_: Request) -> None:

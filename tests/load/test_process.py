@@ -66,6 +66,7 @@ def test_a_program_is_interrupted_when_it_has_sent_enough(tmp_path, monkeypatch)
     assert (ended.exit_code, ended.interrupted, lines) == (0, "enough", ("started", "records written"))
 
 
+@pytest.mark.slow
 def test_a_stubborn_program_and_its_children_are_killed(tmp_path, monkeypatch):
     log = tmp_path / "log"
     ended, _ = run(tmp_path, monkeypatch, STUBBORN, enough=lambda _: has(log, "started", "child"))

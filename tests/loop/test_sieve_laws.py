@@ -78,6 +78,7 @@ def test_one_by_one_equals_all_at_once(rows: list[Measurement]) -> None:
     assert sieve == started().tell(*rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(looks(), st.sampled_from(list(POLICIES)), st.integers(0, 99))
 def test_a_question_is_a_candidate_and_the_same_state_asks_the_same(
@@ -162,6 +163,7 @@ def test_an_exhausted_cell_is_never_asked() -> None:
     assert set(started(looks={key: 1}).candidates) == {key}
 
 
+@pytest.mark.slow
 def test_a_cell_that_always_fails_does_not_keep_the_run_going() -> None:
     for status in set(Status) - {Status.OK}:
         sieve, asked = started(), Counter[CellKey]()
@@ -237,6 +239,7 @@ def recorded_looks(draw: st.DrawFn) -> tuple[list[Measurement], int, dict[CellKe
     return rows, max_looks, table
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(recorded_looks())
 def test_no_run_ends_with_a_class_that_another_measurement_could_serve(
@@ -258,6 +261,7 @@ def test_no_run_ends_with_a_class_that_another_measurement_could_serve(
                 assert not after.envelope[key].committable, key
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(recorded_looks())
 def test_what_is_said_of_a_cell_is_what_the_loop_does(

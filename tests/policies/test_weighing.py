@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop.small_fleet import INSTANCE
@@ -51,6 +52,7 @@ def test_progress_counts_what_is_expected_to_be_weighed() -> None:
     assert seen[-1] == (SHORT_LADDER + 3, SHORT_LADDER + 3)
 
 
+@pytest.mark.slow
 def test_the_default_policy_chooses_on_long_ladders_what_it_would_with_all_weighed(monkeypatch) -> None:
     cells = tuple(cell for w in INSTANCE.classes for tp in (1, 2) for cell in ladder(60, w.name, tp))
     instance: Instance = replace(INSTANCE, cells=cells)

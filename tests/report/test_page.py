@@ -85,6 +85,7 @@ def test_the_stored_certificate_is_checked(made, tmp_path):
     assert "it holds" in page_of(made["finished"])[1].text
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_page_run(made, cli, tmp_path):
     _, page = page_of(made["finished"])
     commands = [line.strip() for line in page.text.splitlines() if line.strip().startswith("fleetsieve ")]

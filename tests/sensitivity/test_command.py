@@ -354,6 +354,7 @@ def test_a_class_that_stands_twice_in_a_given_plan(cli):
     assert "twice.json: 'chat' stands 2 times in one object" in said.err
 
 
+@pytest.mark.slow
 def test_two_demands_that_are_one_are_refused(cli):
     assert cli("sensitivity", SIM, "--demand-scale", "1:2", "--demand", "chat=1:2", "--json").code == 0
     import fleetsieve.files as files

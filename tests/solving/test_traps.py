@@ -209,6 +209,7 @@ def test_nothing_is_printed_by_a_whole_process():
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
+@pytest.mark.slow
 def test_solves_in_threads_take_turns_from_the_first_on():
     code = (
         "from concurrent.futures import ThreadPoolExecutor; from fleets import paper_fleet\n"

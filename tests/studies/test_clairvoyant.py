@@ -73,6 +73,7 @@ def subsets(table: Table) -> list[frozenset[CellKey]]:
     return [frozenset(s) for s in chain.from_iterable(combinations(keys, k) for k in range(len(keys) + 1))]
 
 
+@pytest.mark.slow
 @given(tables())
 @settings(max_examples=30, deadline=None)
 def test_the_floor_is_that_of_brute_force(drawn: tuple[Instance, Table]) -> None:
