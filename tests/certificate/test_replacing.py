@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from draws import draws
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -36,6 +37,7 @@ def most_served(envelope: Envelope, key: CellKey, gpus: int) -> float:
     return served
 
 
+@pytest.mark.slow
 @settings(max_examples=draws(250), deadline=None)
 @given(situations(known=0.7, width=0.3), st.sampled_from([None, 2, 4, 8]))
 def test_every_witness_serves_as_much_for_every_number_of_replicas(drawn: Situation, gpus_per_node: int | None) -> None:

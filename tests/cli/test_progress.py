@@ -44,6 +44,7 @@ def test_work_that_takes_long_tells_how_far_it_is(capsys, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_a_replay_tells_how_far_each_choice_is(cli, monkeypatch):
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
     said = cli("run", "sim-chat-code-16gpu", "--replay", "--out", "told", "--json")

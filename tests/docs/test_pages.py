@@ -67,6 +67,7 @@ def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeyp
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in PAGES if "```python" in text(path.name)], ids=lambda p: p.name)
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

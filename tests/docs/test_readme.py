@@ -83,6 +83,7 @@ def test_the_serve_toml_runs_as_written(tmp_path, monkeypatch, capsys):
     assert "there is no file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_figures_shown_are_those_of_the_run(tmp_path, capsys):
     assert call(["run", "sim-chat-code-16gpu", "--replay", "--out", str(tmp_path / "run")]) == 0
     said = "".join(capsys.readouterr())

@@ -56,6 +56,7 @@ def check_answer(optimum: Optimum, request: Request, expected: dict[str, float] 
         assert math.isclose(bound, expected[stage], rel_tol=1e-6, abs_tol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [Frontier(), Milp()], ids=lambda engine: engine.name)
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
 @pytest.mark.parametrize("shape", [SMALL, SMALL_TIES, SMALL_THREES], ids=["small", "ties", "threes"])

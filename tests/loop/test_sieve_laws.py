@@ -61,6 +61,7 @@ def test_telling_twice_equals_telling_once(rows: list[Measurement]) -> None:
     assert once.spent_gpu_s == started().tell(*rows, *rows).spent_gpu_s
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(looks(), st.randoms(use_true_random=False))
 def test_the_order_of_tells_does_not_matter_for_the_certificate(rows: list[Measurement], order: random.Random) -> None:
@@ -339,6 +340,7 @@ def test_random_is_uniform() -> None:
     assert sum((counts[key] - expected) ** 2 / expected for key in KEYS) < 31.26
 
 
+@pytest.mark.slow
 def test_the_second_random_draw_does_not_follow_from_the_first() -> None:
     """Pearson's χ² over the 144 pairs of draws (143 degrees of freedom): below 201.0, its 99.9 % quantile."""
     draws, start = 14_400, situation(0)
@@ -348,6 +350,7 @@ def test_the_second_random_draw_does_not_follow_from_the_first() -> None:
     assert sum((pairs[first, second] - 100) ** 2 / 100 for first in KEYS for second in KEYS) < 201.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_resumed_run_goes_on_as_it_would_have(name: str) -> None:
     """From every cut it asks what was asked then, and so it ends as the whole one did; from one cut it is run to that end."""

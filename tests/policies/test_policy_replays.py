@@ -105,6 +105,7 @@ EDGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("edge", EDGES)
 def test_degenerate_fleets_are_certified_too(edge: str, name: str) -> None:

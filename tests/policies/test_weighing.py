@@ -32,6 +32,7 @@ def test_every_candidate_of_a_short_ladder_is_weighed(loads: int, tps: int) -> N
     assert list(weighed(cells, lambda key: 0.0)) == [cell.key for cell in cells]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.integers(SHORT_LADDER + 1, 400), st.floats(0.0, 1.0), st.floats(0.2, 4.0))
 def test_the_top_of_a_score_that_rises_and_falls_is_found_by_few(loads: int, top: float, steepness: float) -> None:

@@ -274,6 +274,7 @@ def test_two_axes(cli):
     assert len(list(csv.DictReader(Path("map.csv").read_text(encoding="utf-8").splitlines()))) == len(regions)
 
 
+@pytest.mark.slow
 def test_two_demands_are_sampled_and_say_so(cli):
     said = cli("sensitivity", PAPER, "--demand", "Chat=0.9:1.1", "--demand", "Code=0.9:1.1")
     assert "(sampled)" in said.out

@@ -251,6 +251,7 @@ def test_a_port_is_one_runs_at_a_time_and_free(tmp_path, start) -> None:
         assert first.free_port("127.0.0.1", ports) == ports[2]
 
 
+@pytest.mark.slow
 def test_a_copied_record_stops_nothing_of_an_owner_that_lives(tmp_path) -> None:
     run, copy, older = (tmp_path / name for name in ("run", "copy", "older"))
     run.mkdir()
@@ -276,6 +277,7 @@ def test_a_copied_record_stops_nothing_of_an_owner_that_lives(tmp_path) -> None:
     assert not identity_of(left.pid)
 
 
+@pytest.mark.slow
 def test_a_killed_holder_holds_nothing_but_its_living_servers_do(tmp_path) -> None:
     locks, run, other = (tmp_path / name for name in ("locks", "run", "other"))
     for folder in (locks, run, other):

@@ -43,6 +43,7 @@ def test_a_large_fleet_takes_seconds(seed):
     assert found.bounds["min_fulfilment"] == found.values["min_fulfilment"] == found.allocation.min_fulfilment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [0.1, 0.9])
 def test_one_milp_finds_the_same(monkeypatch, floor):
     problem = three_pools(5, classes=5, floor=floor)

@@ -199,6 +199,7 @@ def test_nothing_is_printed(capfd, fresh):
     assert (out, err) == ("", "")
 
 
+@pytest.mark.slow
 def test_nothing_is_printed_by_a_whole_process():
     code = (
         "from fleets import paper_fleet; from fleetsieve.engines.solving import Milp; from fleetsieve.doctor import examine;"
@@ -311,6 +312,7 @@ def test_stages_that_make_no_sense_are_refused(stages):
         Milp().optimise(paper_fleet(), stages)
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_answer_twice():
     problem = near_ties()
     first, again = Milp().optimise(problem), Milp().optimise(problem)

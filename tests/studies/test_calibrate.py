@@ -86,6 +86,7 @@ def test_infeasible_is_wrong_where_every_floor_can_be_met():
     assert (got, judged.fault) == (Verdict.INFEASIBLE, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["decision-gap", "random"])
 def test_without_noise_nothing_is_wrong_and_nothing_costs_more(policy):
     chosen = settings(INSTANCE, TABLE, spread_of("0x", REFERENCE_SPREAD), policy=policy)

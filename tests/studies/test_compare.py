@@ -94,6 +94,7 @@ def test_processes_and_the_order_of_finishing_change_nothing(found, tmp_path):
     assert told == [(done, 10) for done in range(11)]
 
 
+@pytest.mark.slow
 def test_finished_work_is_taken_and_the_rest_is_made(found, tmp_path, monkeypatch):
     path = tmp_path / "results.jsonl"
     compare([CASE], POLICIES, orders=12, store=Store(path))
