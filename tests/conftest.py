@@ -17,7 +17,7 @@ settings.register_profile(
 )
 settings.load_profile("fleetsieve")
 
-PROCESSES = {"live", "browser", "process"}
+PROCESSES = {"aiperf", "browser", "live", "process", "vllm"}
 """Fixtures of tests that start programs and wait for them: seconds each, most of them idle."""
 
 
