@@ -17,6 +17,16 @@ settings.register_profile(
 )
 settings.load_profile("fleetsieve")
 
+PROCESSES = {"aiperf", "browser", "live", "process", "vllm"}
+"""Fixtures of tests that start programs and wait for them: seconds each, most of them idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start processes of their own are slow, beside those that are marked so where they stand."""
+    for item in items:
+        if PROCESSES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(autouse=True)
 def _no_width_from_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:

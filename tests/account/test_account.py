@@ -33,11 +33,13 @@ def test_every_cell_has_an_account_in_the_order_of_the_instance(states):
         assert {cell.key for cell in told if cell.known is Known.MEASURED} == measured
 
 
+@pytest.mark.slow
 def test_what_removes_a_cell_is_what_rules_it_out(states):
     for cell in (cell for sieve in states for cell in account(sieve).cells):
         assert bool(cell.removed_by) == cell.why.startswith("ruled out")
 
 
+@pytest.mark.slow
 def test_a_bound_follows_from_the_cells_that_are_named():
     """With the rows of those cells alone the bound is the same; with none it is weaker."""
     read = read_instance("sim-four-class-64gpu")
@@ -62,6 +64,7 @@ def end(envelope, key, quantity):
     return b.tails_s[quantity].lo if quantity in TAIL_METRICS else -b.capacity_rps.hi
 
 
+@pytest.mark.slow
 def test_a_cell_that_cannot_change_the_decision_never_does(states):
     """Whatever the other cells that are left turn out to be, adding this one at its best moves no stage of the plan."""
     draw = random.Random(5)
@@ -81,6 +84,7 @@ def test_a_cell_that_cannot_change_the_decision_never_does(states):
     assert dominated > 10
 
 
+@pytest.mark.slow
 def test_a_cell_that_the_policy_asks_for_can_change_the_decision(states):
     for sieve in states[:-1]:
         told = account(sieve)

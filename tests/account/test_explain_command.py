@@ -69,6 +69,7 @@ def test_a_run_keeps_its_policy_and_failures_have_their_causes(cli, folder):
     assert document["next"] is None
 
 
+@pytest.mark.slow
 def test_a_stopped_run_still_says_what_would_settle_it(cli):
     assert cli("run", "sim-chat-code-16gpu", "--replay", "--stop-when-unprofitable", 0.05, "--out", "made").code == 0
     said = cli("explain", "made")

@@ -45,6 +45,7 @@ def backwards() -> Predictions:
     return {key: told(TABLE[other], 1.0) for key, other in zip(keys, reversed(keys), strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [predicted(), predicted(0.1), predicted(10.0), backwards()])
 def test_what_is_known_gives_the_same_certificate_with_and_without(prior: Predictions) -> None:
     probe = Replay(FOLDER.measurements)
@@ -178,6 +179,7 @@ def test_one_seed_twice_is_one_row_too_many(tmp_path: Path) -> None:
         read_predictions(written(tmp_path, MEASURED.replace("r1,1,ok", "r1,0,ok")), FOLDER.instance)
 
 
+@pytest.mark.slow
 def test_a_run_takes_the_measurements_of_its_own_instance_as_a_prior(cli, tmp_path) -> None:
     table = FOLDER.path / "measurements.csv"
     assert cli("run", GRID, "--replay", "--prior", table, "--out", "run").code == 0
@@ -191,6 +193,7 @@ def prior_text(factor: float) -> str:
     return HEADER + "".join(rows)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_prior(cli, tmp_path) -> None:
     path = written(tmp_path, prior_text(1.2))
     assert cli("run", GRID, "--replay", "--prior", path, "--out", "run").code == 0

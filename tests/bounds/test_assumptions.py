@@ -416,6 +416,7 @@ TABLES: dict[str, tuple[Callable[[], st.SearchStrategy[Table]], Assumptions]] = 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_truth_that_an_assumption_allows_lies_inside_the_bounds(name: str) -> None:
     tables, assumptions = TABLES[name]

@@ -48,6 +48,7 @@ def rows(draw: st.DrawFn) -> list[Measurement]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("everything", [False, True])
 @given(rows())
 @settings(max_examples=150)
@@ -63,6 +64,7 @@ def test_a_renewed_envelope_is_a_new_one(everything: bool, told: list[Measuremen
     assert renewed.beyond_memory == own.beyond_memory
 
 
+@pytest.mark.slow
 @given(rows(), st.booleans())
 @settings(max_examples=150)
 def test_the_ends_of_an_imagined_measurement_are_those_of_its_bounds(told: list[Measurement], excluded: bool) -> None:

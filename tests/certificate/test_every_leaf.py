@@ -56,6 +56,7 @@ def written(read: Folder) -> tuple[Certificate, dict[str, Any]]:
     return found, json.loads(json.dumps(document))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["infeasible", "undecided", "low-success", "recorded-table"])
 def test_no_value_can_be_changed(name: str) -> None:
     read = read_instance(STORED / name)

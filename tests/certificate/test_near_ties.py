@@ -6,6 +6,7 @@ import math
 import random
 
 import pytest
+from draws import draws
 
 from fleetsieve.allocation import ROUNDED, Engine, evaluate, floors_met
 from fleetsieve.answers.shortage import why_infeasible
@@ -85,10 +86,11 @@ def can_keep_all(gpus: int, classes: tuple[WorkloadClass, ...], cells: Cells) ->
     return sum(needs) <= gpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_cells_measured_exactly_are_never_undecided(engine: Engine) -> None:
     verdicts = set()
-    for seed in range(300):
+    for seed in range(draws(300)):
         drawn = near_tie(seed)
         c = decided(*drawn, engine)
         assert c.blocking in ("", "goodput", "min_fulfilment"), seed

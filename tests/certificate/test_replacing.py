@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+from draws import draws
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from policies.small_fleets import cell, fleet, looked
@@ -35,7 +37,8 @@ def most_served(envelope: Envelope, key: CellKey, gpus: int) -> float:
     return served
 
 
-@settings(max_examples=250, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=draws(250), deadline=None)
 @given(situations(known=0.7, width=0.3), st.sampled_from([None, 2, 4, 8]))
 def test_every_witness_serves_as_much_for_every_number_of_replicas(drawn: Situation, gpus_per_node: int | None) -> None:
     pool = drawn.instance.fleet.pools[0]

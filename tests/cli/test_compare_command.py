@@ -63,6 +63,7 @@ def test_folders_of_one_name_are_told_apart_by_as_much_of_the_path_as_is_needed(
     assert [told["instance"] for told in other["instances"]] == ["small", "single"]
 
 
+@pytest.mark.slow
 def test_the_plot_tells_folders_of_one_name_apart(cli, tmp_path):
     pytest.importorskip("altair", reason="altair is not installed (the extra `plots`)")
     pytest.importorskip("vl_convert", reason="vl-convert is not installed (the extra `plots`)")
@@ -97,6 +98,7 @@ def test_all_policies_are_compared(cli, folder):
     assert (told["clairvoyant"], {own["ratio_to_clairvoyant"] for own in told["policies"]}) == (None, {None})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plot.svg", "plot.html", "plot.png"])
 def test_the_plot(cli, folder, name):
     pytest.importorskip("altair", reason="altair is not installed (the extra `plots`)")
@@ -208,6 +210,7 @@ def running(tmp_path):
         started.communicate()
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_all_processes_and_says_how_to_go_on(running):
     os.killpg(running.command.pid, signal.SIGINT)  # as a terminal does
     code, err = running.end()
@@ -215,6 +218,7 @@ def test_an_interrupt_ends_all_processes_and_says_how_to_go_on(running):
     assert "--resume" in err
 
 
+@pytest.mark.slow
 def test_an_interrupt_to_the_command_alone_does_not_wait_for_its_processes(running):
     began = time.monotonic()
     os.kill(running.command.pid, signal.SIGINT)
@@ -222,11 +226,13 @@ def test_an_interrupt_to_the_command_alone_does_not_wait_for_its_processes(runni
     assert time.monotonic() - began < 5.0
 
 
+@pytest.mark.slow
 def test_processes_do_not_outlive_a_killed_command(running):
     running.command.kill()
     running.end()
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_told(running):
     os.kill(running.workers[0], signal.SIGKILL)
     code, err = running.end()

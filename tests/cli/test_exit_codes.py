@@ -70,6 +70,7 @@ def test_no_command_at_all_shows_the_help(cli):
     assert "error" not in said.err
 
 
+@pytest.mark.slow
 def test_sigint_to_a_process(tmp_path, folder):
     slow = (
         "import sys, time\n"

@@ -11,6 +11,7 @@ import pytest
 from cli.command_line import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

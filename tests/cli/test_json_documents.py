@@ -291,6 +291,7 @@ def test_a_defect_of_ours_is_one_document_and_a_traceback(cli, capsys, folder, m
     assert "a defect of FleetSieve" in told["error"]["message"]
 
 
+@pytest.mark.slow
 def test_classes_that_ask_for_nothing(cli, folder):
     """Every figure is 0 over 0 there: still one document, and nothing that crashes."""
     folder.change("classes.csv", '"chat",,,8,1,', '"chat",,,0,1,').change(

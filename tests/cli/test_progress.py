@@ -44,6 +44,7 @@ def test_work_that_takes_long_tells_how_far_it_is(capsys, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_a_replay_tells_how_far_each_choice_is(cli, monkeypatch):
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
     said = cli("run", "sim-chat-code-16gpu", "--replay", "--out", "told", "--json")
@@ -60,6 +61,7 @@ def test_a_study_tells_how_far_it_is(cli, monkeypatch):
     assert "ranges searched: 1 of " in said.err
 
 
+@pytest.mark.slow
 def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, monkeypatch, capsys):
     """What it may cost takes longest, so it comes last and is told to go on."""
     (tmp_path / "serve.toml").write_text('[serve]\nmodel = "m"\n', encoding="utf-8")
@@ -81,6 +83,7 @@ def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, mon
     assert "expected: " in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "told"), [("--sensitivity", " (faster with --no-sensitivity)"), ("--no-sensitivity", "")]
 )

@@ -53,6 +53,7 @@ def test_a_link_stays_a_link(cli, folder, tmp_path):
     assert cli("solve", folder.path, "--certificate", link).code == 2
 
 
+@pytest.mark.slow
 def test_a_pipe_is_written_through(folder, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

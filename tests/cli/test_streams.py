@@ -32,6 +32,7 @@ UNREAD = 141
 """What a shell gives for a program that SIGPIPE ended; 1 would be the answer of `certify` that a certificate does not hold."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--json"], ["--exit-code"]])
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_reader_that_goes_away(folder, tmp_path, options, stream):

@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> str:
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_name_that_is_not_utf_8_stops_no_command(
@@ -48,6 +49,7 @@ def test_a_name_that_is_not_utf_8_stops_no_command(
         json.loads(out)
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_page_find_the_folder_again(folder: str) -> None:
     assert call(["report", folder, "-o", f"{folder}/page.html", "--no-sensitivity"]) == 0
     page = Path(folder, "page.html").read_text(encoding="utf-8")

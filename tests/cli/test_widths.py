@@ -44,6 +44,7 @@ def lost(wide: str, narrow: str) -> list[str]:
     return [word for word, n in there.items() if kept[word] < (n if any(c.isdigit() for c in word) else 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_narrow_output_has_every_number_and_word_whole(cli, monkeypatch, command):
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -69,6 +70,7 @@ def test_a_name_longer_than_the_screen_is_not_broken_there(cli, tmp_path, monkey
     assert "6.000 of" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 80, 160])
 def test_on_a_terminal(tmp_path, columns):
     """Paragraphs are wrapped between words, and tables are as wide as the terminal."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from benchmarks.spoiled_tables import NO_SERVER, SPOILED, spoiled_table
 from fleetsieve.certificate import Verdict
 from fleetsieve.rule_sets import CURRENT, FIRST
 
 
+@pytest.mark.slow
 def test_no_certificate_is_wrong_whatever_spoiled_its_rows() -> None:
     """200 tables (benchmarks/spoiled_tables.py has 2,000); the rules of version 0.1.0 go wrong on the same ones."""
     verdicts: Counter[Verdict] = Counter()

@@ -32,6 +32,7 @@ def test_there_are_four():
     assert [path.name[0] for path in NOTEBOOKS] == ["1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_runs_and_carries_no_outputs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -58,6 +58,7 @@ def follow(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
             (folder / target).write_text(said.out, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 @pytest.mark.usefixtures("own_modules")
 def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeypatch, capsys):
@@ -72,6 +73,7 @@ def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeyp
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in PAGES if "```python" in text(path.name)], ids=lambda p: p.name)
 @pytest.mark.usefixtures("own_modules")
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):

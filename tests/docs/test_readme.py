@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fleetsieve.cli.main import COMMANDS, call
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +24,7 @@ def commands() -> list[str]:
     return [line for block in blocks("sh") for line in block.splitlines() if line]
 
 
+@pytest.mark.slow
 def test_the_commands_run_as_written(tmp_path, monkeypatch, capsys):
     """The first of each kind in a shell, as a person types it; its further ones in this process, without the start of another."""
     here = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -53,6 +56,7 @@ def test_the_two_commands_of_a_fresh_machine_are_run_by_ci():
         assert f"readme_command '{pattern}'" in script
 
 
+@pytest.mark.slow
 def test_the_python_example_reaches_a_verdict(tmp_path):
     (example,) = blocks("python")
     done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -61,6 +65,7 @@ def test_the_python_example_reaches_a_verdict(tmp_path):
     assert 0 < float(spent) < 29_400
 
 
+@pytest.mark.slow
 def test_the_serve_toml_runs_as_written(tmp_path, monkeypatch, capsys):
     """Dry, on a bundled instance and without any of the programs; the lines that are told as optional are TOML too."""
     (stated,) = blocks("toml")
@@ -78,6 +83,7 @@ def test_the_serve_toml_runs_as_written(tmp_path, monkeypatch, capsys):
     assert "there is no file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_figures_shown_are_those_of_the_run(tmp_path, capsys):
     assert call(["run", "sim-chat-code-16gpu", "--replay", "--out", str(tmp_path / "run")]) == 0
     said = "".join(capsys.readouterr())

@@ -43,12 +43,14 @@ def test_the_gap_needs_a_run(cli, folder, tmp_path):
     assert struct.unpack(">II", head[16:]) > (800, 300)
 
 
+@pytest.mark.slow
 def test_nothing_measured_can_be_drawn(cli, folder):
     (folder.path / "measurements.csv").unlink()
     for kind in ("capacity", "tails", "grid", "allocation", "served", "demand"):
         assert cli("plot", kind, folder.path, "-o", "figure.svg").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tails", "grid", "allocation", "served", "capacity"])
 def test_a_hostile_name_is_text(cli, tmp_path, kind):
     folder = make_folder(tmp_path / "hostile", HOSTILE)
@@ -92,6 +94,7 @@ def test_a_block_cannot_be_ended_from_inside():
     assert not set("<>&") & set(text)
 
 
+@pytest.mark.slow
 def test_the_library_is_loaded_when_a_figure_is_drawn():
     code = "import sys, fleetsieve.figures; raise SystemExit('altair' in sys.modules or 'vl_convert' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -49,6 +49,7 @@ def scales(document: dict, channel: str) -> list[dict]:
     return [layer["encoding"][channel]["scale"] for layer in document["layer"] if "scale" in layer["encoding"][channel]]
 
 
+@pytest.mark.slow
 def test_every_bound_of_a_cell_that_a_plan_may_use_is_within_the_axis(mixed, four_classes):
     for c in (mixed, four_classes):
         for name, quantity in panels(c):
@@ -74,6 +75,7 @@ def test_a_cell_that_failed_for_good_is_not_drawn_as_possible(mixed):
     assert "the failure may be transient" in flake["state"]
 
 
+@pytest.mark.slow
 def test_every_cell_has_a_symbol_within_its_panel(mixed, four_classes):
     for c in (mixed, four_classes):
         for name, quantity in panels(c):
@@ -89,6 +91,7 @@ def test_every_cell_has_a_symbol_within_its_panel(mixed, four_classes):
             assert len(shapes) == len({tp for tp, _ in shapes})
 
 
+@pytest.mark.slow
 def test_a_shape_is_the_same_degree_in_every_panel(four_classes):
     found = [drawn(ladder(four_classes, name, quantity)) for name, quantity in panels(four_classes)]
     shapes = {(symbol["tp"], symbol["shape"]) for document in found for symbol in document["data"]["values"]}
@@ -125,6 +128,7 @@ def test_the_legend_of_the_heat_map_has_the_colours_of_its_cells(mixed):
     assert {row["rate"] for row in rows if row["cell"] == "chat TP2 r1"} == {"0.5"}
 
 
+@pytest.mark.slow
 def test_the_colours_of_classes_mean_nothing_else(mixed):
     step = LoggedStep(1, MEASURED[0], "why", 1.0, "ok", "what", 10.0, "undecided", "", dict.fromkeys(GAPS, 0.5))
     for chart in (demand(mixed, Frontier(), scales=(0.5, 1.0)), gap(History({}, (step,), None), 0.05), grid(mixed)):

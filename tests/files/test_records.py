@@ -38,6 +38,7 @@ def requests(draw: st.DrawFn) -> RequestRow:
     return RequestRow(sent, due, draw(st.none() | st.integers(0, 10**6)), draw(st.integers(0, 4)), first, whole, status)
 
 
+@pytest.mark.slow
 @given(rows=st.lists(requests(), min_size=1, max_size=20), key=KEYS, seed=st.integers(0, 9))
 def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, rows: list[RequestRow], key: CellKey,
                                     seed: int) -> None:  # fmt: skip
@@ -62,6 +63,7 @@ def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, ro
             assert tpot == (e2e - ttft) / (row.output_tokens - 1)
 
 
+@pytest.mark.slow
 @given(looks=st.lists(st.tuples(KEYS, st.integers(0, 20)), min_size=2, max_size=6, unique=True))
 def test_no_two_looks_share_a_file_and_every_name_is_safe(looks: list[tuple[CellKey, int]]) -> None:
     names = [record_name(*look) for look in looks]
@@ -214,6 +216,7 @@ def test_the_order_of_columns_and_absent_ones_do_not_matter(sample: Sample) -> N
     assert not len(records.latencies_s("ttft"))
 
 
+@pytest.mark.slow
 def test_a_simulated_folder_reads_back_with_its_requests_and_they_hold_its_figures(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "instances" / "sim-chat-code-16gpu" / "simulation.toml").read_text()
     spec = tmp_path / "simulation.toml"

@@ -170,6 +170,7 @@ def folders(draw: st.DrawFn) -> tuple[Instance, tuple[Measurement, ...]]:
     return instance, tuple(measurements)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(folders())
 def test_what_is_written_reads_back_equal(drawn: tuple[Instance, tuple[Measurement, ...]]) -> None:

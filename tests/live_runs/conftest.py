@@ -17,6 +17,13 @@ from live_runs.instances import Live, make_live, with_words
 __all__ = ["cli", "process"]
 
 
+@pytest.fixture(autouse=True)
+def _soon_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers of these tests start in a tenth of a second: they are asked as often whether they are ready."""
+    for module in ("server", "external"):
+        monkeypatch.setattr(f"fleetsieve.live.serving.{module}._POLL_S", 0.02)
+
+
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Callable[..., Live]]:
     """Makes small live instances; when the test is over, no process of theirs may be left."""

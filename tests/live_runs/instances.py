@@ -28,7 +28,7 @@ source = "made for a test"
 [fleet]
 gpus = {gpus}
 [certificate]
-confidence = 0.6
+confidence = {confidence}
 family = "cell"
 epsilon = 0.2
 [measure]
@@ -71,6 +71,7 @@ def make_live(
     cells: Iterable[str] = ("chat,1,r40,rate,40,1", "chat,2,r40,rate,40,2"),
     gpus: int = 2,
     window_s: float = 1.0,
+    confidence: float = 0.6,
     measure: str = "",
     serve: str = "",
     load: str = "",
@@ -79,14 +80,17 @@ def make_live(
 ) -> Live:
     """One class on TP 1 and TP 2, each at 40 requests/s for 1 s.
 
-    `faults` are arguments of the hostile server, `per_tp` those of one TP.
+    `faults` are arguments of the hostile server, `per_tp` those of one TP. A small `confidence` asks for few requests where a
+    tail has a limit, so that no window is longer than `window_s`.
     """
     path.mkdir(parents=True)
     # A word of its own for every folder: processes of other tests must not be taken for these.
     named = path.with_name(f"{path.name}-{random.SystemRandom().randrange(10**9):09d}")
     path.rename(named)
     path = named
-    (path / "instance.toml").write_text(TOML.format(gpus=gpus, window_s=window_s, measure=measure), encoding="utf-8")
+    (path / "instance.toml").write_text(
+        TOML.format(gpus=gpus, window_s=window_s, confidence=confidence, measure=measure), encoding="utf-8"
+    )
     (path / "classes.csv").write_text(CLASSES + "".join(f"{line}\n" for line in classes), encoding="utf-8")
     (path / "cells.csv").write_text(CELLS + "".join(f"{line}\n" for line in cells), encoding="utf-8")
     command = [*PYTHON, str(HOSTILE)]

@@ -32,10 +32,7 @@ TWO_CLASSES = {
 
 
 def test_a_run_to_its_certificate(cli, live, tmp_path) -> None:
-    two = live(**TWO_CLASSES)
-    # Enough requests for a p99 with a small confidence; the figures are not what is tested here.
-    text = (two.path / "instance.toml").read_text().replace("confidence = 0.6", "confidence = 0.01")
-    (two.path / "instance.toml").write_text(text)
+    two = live(**TWO_CLASSES, confidence=0.01)
     run = tmp_path / "run"
     said = cli(*two.arguments(run, "--json"))
     assert said.code == 0, said.err

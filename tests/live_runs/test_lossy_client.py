@@ -20,7 +20,7 @@ ONCE = "max_looks = 1"
 
 def lossy(live, *faults, cells=CHAT, **settings):
     generator = [*PYTHON, str(FAST_ENGINE), *map(str, faults)]
-    return live(generator=generator, classes=NEEDED, cells=cells, gpus=1, measure=ONCE, **settings)
+    return live(generator=generator, classes=NEEDED, cells=cells, gpus=1, measure=ONCE, confidence=0.01, **settings)
 
 
 @dataclass(frozen=True)

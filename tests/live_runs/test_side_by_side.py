@@ -20,7 +20,7 @@ def test_two_cells_at_once(cli, live, tmp_path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # locks of GPUs that are nobody else's
     classes = ("chat,20,4,60,1,,,,,0.5", "code,20,4,60,1,,,,,0.5")
     cells = ("chat,1,r40,rate,40,1", "code,1,r40,rate,40,1")
-    both = live(classes=classes, cells=cells, window_s=3.0, serve="gpus = [0, 1]")
+    both = live(classes=classes, cells=cells, window_s=2.0, serve="gpus = [0, 1]")
     run = tmp_path / "run"
     said = cli(*both.arguments(run, "--max-servers", 2, "--json"))
     assert said.code == 0, said.err
@@ -29,9 +29,7 @@ def test_two_cells_at_once(cli, live, tmp_path, monkeypatch: pytest.MonkeyPatch)
     assert [event["gpus"] for event in events(run) if event["event"] == "started"] in ([["0"], ["1"]], [["1"], ["0"]])
     found = rows(run)
     assert {(row["class"], row["status"]) for row in found} == {("chat", "ok"), ("code", "ok")}
-    assert all(100 <= int(row["requests"]) <= 125 for row in found), (
-        "on a busy machine some are sent after their window"
-    )
+    assert all(66 <= int(row["requests"]) <= 85 for row in found), "on a busy machine some are sent after their window"
     assert [step["asked"]["class"] for step in steps(run)] == [row["class"] for row in found]
     assert said.document["cost_gpu_s"] == pytest.approx(sum(float(row["cost_gpu_s"]) for row in found))
     assert cli("certify", run).code == 0

@@ -19,8 +19,8 @@ def slow(live, *faults, cells=CHAT, **settings):
 
 
 SPOILS = [
-    (["--slower", 1.9], CHAT),
-    (["--stops-for-s", 1.5], CHAT),
+    (["--slower", 1.5], CHAT),
+    (["--stops-for-s", 0.8], CHAT),
     (["--clock-step-s", 3600], CHAT),
     (["--idle-places", 5], LOOP),
 ]
@@ -59,7 +59,7 @@ def test_one_that_is_always_so_is_refused_and_no_capacity(cli, live, tmp_path, f
 
 
 def test_a_run_that_goes_on_never_sends_the_prompts_of_a_spoiled_try_again(cli, live) -> None:
-    made = slow(live, "--slower", 1.9, "--spoils", 2)
+    made = slow(live, "--slower", 1.5, "--spoils", 2)
     assert cli("measure", made.path, "--config", made.config, "--cell", "chat,1,r40").code == 0
     assert [row["seed"] for row in rows(made.path)] == ["2"]
     assert cli("measure", made.path, "--config", made.config, "--cell", "chat,1,r40").code == 0

@@ -60,12 +60,14 @@ def test_a_program_that_ends_by_itself(tmp_path, monkeypatch):
     assert ended.wall_s < 10.0
 
 
+@pytest.mark.slow
 def test_a_program_is_interrupted_when_it_has_sent_enough(tmp_path, monkeypatch):
     log = tmp_path / "log"
     ended, lines = run(tmp_path, monkeypatch, POLITE, enough=lambda _: has(log, "started"))
     assert (ended.exit_code, ended.interrupted, lines) == (0, "enough", ("started", "records written"))
 
 
+@pytest.mark.slow
 def test_a_stubborn_program_and_its_children_are_killed(tmp_path, monkeypatch):
     log = tmp_path / "log"
     ended, _ = run(tmp_path, monkeypatch, STUBBORN, enough=lambda _: has(log, "started", "child"))
@@ -75,6 +77,7 @@ def test_a_stubborn_program_and_its_children_are_killed(tmp_path, monkeypatch):
     assert ended.wall_s < 5.0
 
 
+@pytest.mark.slow
 def test_nothing_is_left_when_the_watching_fails(tmp_path, monkeypatch):
     log = tmp_path / "log"
 

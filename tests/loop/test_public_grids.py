@@ -20,6 +20,7 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "instances"
 GRIDS = ["b200-vllm-llama70b", "h100-vllm-llama70b", "h200-trt-llama70b", "h200-vllm-llama70b", "llmpilot-h100"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRIDS)
 def test_decision_gap_certifies_the_true_optimum_cheaply(name: str) -> None:
     if not (SHARED / name).is_dir():

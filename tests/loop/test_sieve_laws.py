@@ -61,6 +61,7 @@ def test_telling_twice_equals_telling_once(rows: list[Measurement]) -> None:
     assert once.spent_gpu_s == started().tell(*rows, *rows).spent_gpu_s
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(looks(), st.randoms(use_true_random=False))
 def test_the_order_of_tells_does_not_matter_for_the_certificate(rows: list[Measurement], order: random.Random) -> None:
@@ -78,6 +79,7 @@ def test_one_by_one_equals_all_at_once(rows: list[Measurement]) -> None:
     assert sieve == started().tell(*rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(looks(), st.sampled_from(list(POLICIES)), st.integers(0, 99))
 def test_a_question_is_a_candidate_and_the_same_state_asks_the_same(
@@ -162,6 +164,7 @@ def test_an_exhausted_cell_is_never_asked() -> None:
     assert set(started(looks={key: 1}).candidates) == {key}
 
 
+@pytest.mark.slow
 def test_a_cell_that_always_fails_does_not_keep_the_run_going() -> None:
     for status in set(Status) - {Status.OK}:
         sieve, asked = started(), Counter[CellKey]()
@@ -237,6 +240,7 @@ def recorded_looks(draw: st.DrawFn) -> tuple[list[Measurement], int, dict[CellKe
     return rows, max_looks, table
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(recorded_looks())
 def test_no_run_ends_with_a_class_that_another_measurement_could_serve(
@@ -258,6 +262,7 @@ def test_no_run_ends_with_a_class_that_another_measurement_could_serve(
                 assert not after.envelope[key].committable, key
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(recorded_looks())
 def test_what_is_said_of_a_cell_is_what_the_loop_does(
@@ -335,6 +340,7 @@ def test_random_is_uniform() -> None:
     assert sum((counts[key] - expected) ** 2 / expected for key in KEYS) < 31.26
 
 
+@pytest.mark.slow
 def test_the_second_random_draw_does_not_follow_from_the_first() -> None:
     """Pearson's χ² over the 144 pairs of draws (143 degrees of freedom): below 201.0, its 99.9 % quantile."""
     draws, start = 14_400, situation(0)
@@ -344,6 +350,7 @@ def test_the_second_random_draw_does_not_follow_from_the_first() -> None:
     assert sum((pairs[first, second] - 100) ** 2 / 100 for first in KEYS for second in KEYS) < 201.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_resumed_run_goes_on_as_it_would_have(name: str) -> None:
     """From every cut it asks what was asked then, and so it ends as the whole one did; from one cut it is run to that end."""

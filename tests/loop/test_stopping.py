@@ -53,6 +53,7 @@ def for_sale(sieve: Sieve) -> bool:
     return bool(c.conservative.replica_counts) and c.lower.shortfall == 0.0 and not c.open_classes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["decision-gap", "random"])
 def test_a_longer_deployment_never_stops_earlier(policy):
     without = finished(None, policy)
@@ -138,6 +139,7 @@ def test_a_deployment_that_cannot_be_is_refused(hours, cli):
     assert "--stop-when-unprofitable is" in said.err
 
 
+@pytest.mark.slow
 def test_a_stopped_run_says_so_and_resumes_to_the_same_bytes(cli, tmp_path):
     options = ("--stop-when-unprofitable", 0.05)
     said = cli("run", GRID, "--replay", *options, "--out", "run", "--json")

@@ -53,6 +53,7 @@ def run(known: Known, policy: str) -> Sieve:
     return sieve
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("assumed", [False, True], ids=["nothing assumed", "defaults"])
 def test_a_run_ends_in_a_verdict(policy: str, assumed: bool) -> None:

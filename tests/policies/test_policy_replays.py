@@ -37,6 +37,7 @@ def test_the_policies_of_the_design_are_there_each_under_its_own_name() -> None:
     assert all(policy.name == name for name, policy in POLICIES.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_that_is_not_seeded_asks_the_same_for_every_seed(name: str) -> None:
     instance, table = EDGES["both"]
@@ -58,6 +59,7 @@ def test_a_bundled_grid_is_certified_right(name: str) -> None:
     assert judged.regret <= sieve.certificate.epsilon
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(situations(known=1.0, width=0.0))
 def test_all_policies_reach_the_verdict_of_the_truth(drawn: Situation) -> None:
@@ -103,6 +105,7 @@ EDGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("edge", EDGES)
 def test_degenerate_fleets_are_certified_too(edge: str, name: str) -> None:
@@ -134,6 +137,7 @@ def test_crashes_end_a_run_undecided_or_certified_without_those_cells(name: str)
     assert all(key.tp != 2 for key in sieve.certificate.conservative.replica_counts)
 
 
+@pytest.mark.slow
 def test_only_a_surrogate_pays_for_scikit_learn() -> None:
     code = (
         "import sys, fleetsieve.loop.policies as p; assert 'sklearn' not in sys.modules;"

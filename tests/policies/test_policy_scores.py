@@ -55,6 +55,7 @@ def reductions(asked: Situation, envelope: Envelope) -> dict[CellKey, float]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(situations(known=0.8, width=0.0), st.sampled_from([0.1, 0.2, 0.4]), st.sampled_from([0.5, 0.9]))
 def test_what_is_imagined_as_certified_would_be(drawn: Drawn, epsilon: float, share: float) -> None:
@@ -73,6 +74,7 @@ PRIORITIES = st.lists(st.sampled_from([0.001, 0.001, 1.0, 1000.0]), min_size=3, 
 BESIDE = st.sampled_from([0.0, 1e-12, 1e-8, 5e-7, 1e-3])
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(situations(known=1.0, width=0.0, critical=0.8), PRIORITIES, BESIDE, st.sampled_from([0.0, 0.02]))
 def test_floors_certify_alike_whatever_the_priorities(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop.small_fleet import INSTANCE
@@ -31,6 +32,7 @@ def test_every_candidate_of_a_short_ladder_is_weighed(loads: int, tps: int) -> N
     assert list(weighed(cells, lambda key: 0.0)) == [cell.key for cell in cells]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.integers(SHORT_LADDER + 1, 400), st.floats(0.0, 1.0), st.floats(0.2, 4.0))
 def test_the_top_of_a_score_that_rises_and_falls_is_found_by_few(loads: int, top: float, steepness: float) -> None:
@@ -51,6 +53,7 @@ def test_progress_counts_what_is_expected_to_be_weighed() -> None:
     assert seen[-1] == (SHORT_LADDER + 3, SHORT_LADDER + 3)
 
 
+@pytest.mark.slow
 def test_the_default_policy_chooses_on_long_ladders_what_it_would_with_all_weighed(monkeypatch) -> None:
     cells = tuple(cell for w in INSTANCE.classes for tp in (1, 2) for cell in ladder(60, w.name, tp))
     instance: Instance = replace(INSTANCE, cells=cells)

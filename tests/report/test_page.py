@@ -20,6 +20,7 @@ def page_of(folder) -> tuple[str, Page]:
     return text, Page(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_verdict_and_its_sentence_lead(made, kind):
     _, page = page_of(made[kind])
@@ -85,6 +86,7 @@ def test_the_stored_certificate_is_checked(made, tmp_path):
     assert "it holds" in page_of(made["finished"])[1].text
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_page_run(made, cli, tmp_path):
     _, page = page_of(made["finished"])
     commands = [line.strip() for line in page.text.splitlines() if line.strip().startswith("fleetsieve ")]
@@ -96,11 +98,13 @@ def test_the_commands_of_a_page_run(made, cli, tmp_path):
     assert again == (made["finished"] / "steps.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_same_folder_gives_the_same_bytes(made, cli, tmp_path):
     assert cli("report", made["failed"], "-o", "again.html").code == 0
     assert (tmp_path / "again.html").read_bytes() == (made["failed"] / "report.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_instance_has_a_page_too(cli, tmp_path):
     said = cli("report", "paper-h100-31b", "--json")
     assert said.document == {"report": "report.html", "bytes": (tmp_path / "report.html").stat().st_size}

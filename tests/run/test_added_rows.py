@@ -47,6 +47,7 @@ def lines(run: Path) -> list[dict]:
     return [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()][1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "added",
     [

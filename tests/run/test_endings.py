@@ -93,6 +93,7 @@ def test_a_run_with_a_verdict_says_nothing_of_the_kind(cli, made):
     assert ended(cli, made("code,4,c8,0,ok,4,1,1", "chat,4,c8,0,ok,4,1,1")) == ("certified-feasible", None)
 
 
+@pytest.mark.slow
 def test_cells_that_are_left_and_cannot_help(cli, made):
     """Chat on TP4 straddles its SLO with no further row; whatever code on TP4 shows, chat stays open."""
     verdict, why = ended(cli, made("chat,4,c8,0,ok,4,1.9,2.1", "code,4,c8,0,ok,1.1,1,1"), "--policy", "grid")

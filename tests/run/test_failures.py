@@ -47,6 +47,7 @@ def test_a_flake_is_tried_once_more(cli, failing, tmp_path, status):
     assert said.document["steps"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", FLAKES)
 def test_a_cell_that_keeps_failing_is_undecided_and_never_infeasible(cli, failing, tmp_path, status):
     said, looks = run(cli, failing(status, status, status, "ok", floor=8), tmp_path)

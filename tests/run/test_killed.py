@@ -18,6 +18,7 @@ def left_alone(tmp_path_factory):
     return undisturbed(INSTANCE, tmp_path_factory.mktemp("left") / "alone")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(COUNT))
 def test_a_killed_run_ends_with_the_same_bytes(tmp_path, left_alone, number):
     expected, duration_s = left_alone

@@ -50,6 +50,7 @@ def test_requests_are_revealed_with_their_rows(cli, recorded, tmp_path):
     assert cli("certify", made).code == 0
 
 
+@pytest.mark.slow
 def test_a_run_with_records_is_replayed_and_resumed_to_the_same_bytes(cli, recorded, tmp_path):
     cli("run", recorded, "--replay", "--out", "made")
     made, again = tmp_path / "made", tmp_path / "again"

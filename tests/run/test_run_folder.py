@@ -94,6 +94,7 @@ def test_what_json_says_is_what_is_stored(cli, folder, tmp_path):
     assert (document["plan"], document["gap"]) == (steps[-1]["conservative"], steps[-1]["gap"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["decision-gap", "random"])
 def test_the_same_seed_gives_the_same_bytes(cli, tmp_path, policy):
     options = ["sim-chat-code-16gpu", "--replay", "--policy", policy, "--seed", 7]
@@ -101,6 +102,7 @@ def test_the_same_seed_gives_the_same_bytes(cli, tmp_path, policy):
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_another_seed_of_random_asks_in_another_order(cli, tmp_path):
     for seed in (1, 2):
         cli("run", "sim-chat-code-16gpu", "--replay", "--policy", "random", "--seed", seed, "--out", seed)

@@ -48,6 +48,7 @@ def row_ends(made: Path) -> list[int]:
     return [k + 1 for k, byte in enumerate(whole) if byte == 10 and not whole[:k].count(b'"') % 2]
 
 
+@pytest.mark.slow
 def test_cut_anywhere(cli, made, tmp_path):
     """Cut the rows at any byte, with the lines of the rows that are whole, or one line fewer."""
     whole = content(made)

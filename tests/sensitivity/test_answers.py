@@ -31,6 +31,7 @@ from fleetsieve.files import read_instance
 from fleetsieve.instance import CellKey, Fleet, Pool
 
 
+@pytest.mark.slow
 def test_the_demand_over_which_the_verdict_stays():
     ends = 0
     for seed in small_seeds(4):
@@ -102,6 +103,7 @@ def noded(seed: int):
     return small, tuple(row for row in rows if row.key in kept)
 
 
+@pytest.mark.slow
 def test_where_placement_matters_the_milp_decides(monkeypatch):
     monkeypatch.setattr(demand_axis, "SAMPLES", 5)
     exact = rough = 0
@@ -123,6 +125,7 @@ def test_where_placement_matters_the_milp_decides(monkeypatch):
     assert rough
 
 
+@pytest.mark.slow
 def test_two_axes_agree_with_plain_solves():
     for seed in small_seeds(2):
         instance, rows = drawn(seed)
@@ -146,6 +149,7 @@ def x_at(instance, axis, value):
     return axis.at(Envelope.of(axis.start(instance)), value).instance
 
 
+@pytest.mark.slow
 def test_a_given_plan_is_never_better_than_the_best():
     compared = 0
     for seed in small_seeds(2):

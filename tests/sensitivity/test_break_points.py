@@ -23,6 +23,7 @@ SEEDS = {"slo": 40, "success": 12, "gpus": 4, "epsilon": 4, "demand": 3, "scale"
 SLOW = ("epsilon", "demand", "scale")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SEEDS)
 def test_intervals_are_those_of_plain_solves(kind: str) -> None:
     breaks = 0

@@ -274,6 +274,7 @@ def test_two_axes(cli):
     assert len(list(csv.DictReader(Path("map.csv").read_text(encoding="utf-8").splitlines()))) == len(regions)
 
 
+@pytest.mark.slow
 def test_two_demands_are_sampled_and_say_so(cli):
     said = cli("sensitivity", PAPER, "--demand", "Chat=0.9:1.1", "--demand", "Code=0.9:1.1")
     assert "(sampled)" in said.out
@@ -354,6 +355,7 @@ def test_a_class_that_stands_twice_in_a_given_plan(cli):
     assert "twice.json: 'chat' stands 2 times in one object" in said.err
 
 
+@pytest.mark.slow
 def test_two_demands_that_are_one_are_refused(cli):
     assert cli("sensitivity", SIM, "--demand-scale", "1:2", "--demand", "chat=1:2", "--json").code == 0
     import fleetsieve.files as files

@@ -114,6 +114,7 @@ def measured(server, count: int = 5) -> tuple[ClientMeans, ServerDeltas]:
     return ClientMeans(count, sum(ttft_s) / count, sum(e2e_s) / count), deltas(before, server.scrape())
 
 
+@pytest.mark.slow
 def test_a_true_server_agrees_and_a_false_one_is_found_out(start) -> None:
     true = start("--ttft-s", "0.08", "--tpot-s", "0.005")
     assert true.wait_ready() is None

@@ -67,6 +67,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Po
         process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(8))
 def test_a_run_that_is_killed_at_any_instant_leaves_what_is_found_and_stopped(tmp_path, stranger, number: int) -> None:
     marker = f"--log-text={tmp_path}"
@@ -84,6 +85,7 @@ def test_a_run_that_is_killed_at_any_instant_leaves_what_is_found_and_stopped(tm
     assert stop_orphans(tmp_path) == ()
 
 
+@pytest.mark.slow
 def test_the_orphan_of_a_ready_server_is_told_with_its_command(tmp_path) -> None:
     kill(run_in_small(tmp_path, "--spawn-child"), "ready")
     (left,) = living(tmp_path)
@@ -98,6 +100,7 @@ def test_the_orphan_of_a_ready_server_is_told_with_its_command(tmp_path) -> None
     assert living(tmp_path) == ()
 
 
+@pytest.mark.slow
 def test_the_children_of_a_dead_leader_are_found(tmp_path) -> None:
     """As when the API server alone is killed and leaves its engine."""
     kill(run_in_small(tmp_path, "--spawn-child", "--stray-child"), "ready")
@@ -156,6 +159,7 @@ def test_a_process_is_as_old_as_it_is() -> None:
     assert age_s("nonsense") is None
 
 
+@pytest.mark.slow
 def test_what_servers_held_is_counted_until_they_are_gone(tmp_path, start) -> None:
     """Of one that the run stops, of one that lives on, and of one that was stopped as an orphan."""
     began_s = time.monotonic()
@@ -174,6 +178,7 @@ def test_what_servers_held_is_counted_until_they_are_gone(tmp_path, start) -> No
     assert held <= told <= held + 2 * 1.0
 
 
+@pytest.mark.slow
 def test_a_server_that_died_unseen_held_its_gpus_until_its_last_sign_of_life(tmp_path) -> None:
     run = run_in_small(tmp_path)
     kill(run, "ready")
@@ -246,6 +251,7 @@ def test_a_port_is_one_runs_at_a_time_and_free(tmp_path, start) -> None:
         assert first.free_port("127.0.0.1", ports) == ports[2]
 
 
+@pytest.mark.slow
 def test_a_copied_record_stops_nothing_of_an_owner_that_lives(tmp_path) -> None:
     run, copy, older = (tmp_path / name for name in ("run", "copy", "older"))
     run.mkdir()
@@ -271,6 +277,7 @@ def test_a_copied_record_stops_nothing_of_an_owner_that_lives(tmp_path) -> None:
     assert not identity_of(left.pid)
 
 
+@pytest.mark.slow
 def test_a_killed_holder_holds_nothing_but_its_living_servers_do(tmp_path) -> None:
     locks, run, other = (tmp_path / name for name in ("locks", "run", "other"))
     for folder in (locks, run, other):

@@ -73,6 +73,7 @@ def test_it_has_a_session_of_its_own_and_its_variables(start, monkeypatch) -> No
     assert "VLLM_API_KEY" not in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults", [("--ignore-sigterm",), ("--spawn-child",), ("--stray-child",), ("--ignore-sigterm", "--spawn-child")]
 )
@@ -94,6 +95,7 @@ def test_at_once_is_at_once(start) -> None:
     assert server.stop(0.0).stop_s < 0.5
 
 
+@pytest.mark.slow
 def test_a_leader_that_is_killed_alone_takes_the_rest_with_it(start) -> None:
     server = start("--spawn-child")
     assert server.wait_ready() is None
@@ -111,6 +113,7 @@ def test_a_leader_that_is_killed_alone_takes_the_rest_with_it(start) -> None:
     assert not identity_of(child)
 
 
+@pytest.mark.slow
 def test_an_interrupted_stop_kills_at_once(start, monkeypatch) -> None:
     server = start("--ignore-sigterm", config=hostile("--ignore-sigterm", stop_s=60.0))
     assert server.wait_ready() is None
@@ -170,6 +173,7 @@ def test_the_cache_is_reset_between_cells(start) -> None:
     assert server.scrape().prefix_hits == 2
 
 
+@pytest.mark.slow
 def test_the_reset_waits_for_requests_in_flight(start) -> None:
     server = start("--ttft-s", "0.6")
     assert server.wait_ready() is None
@@ -183,6 +187,7 @@ def test_the_reset_waits_for_requests_in_flight(start) -> None:
     asking.join()
 
 
+@pytest.mark.slow
 def test_a_reset_that_fails_is_told(start) -> None:
     server = start("--reset-fails")
     assert server.wait_ready() is None
@@ -200,6 +205,7 @@ def test_a_server_without_the_reset_is_told_and_one_that_wants_none_is_not_asked
     assert without.reset_cache() is None
 
 
+@pytest.mark.slow
 def test_a_server_of_others_is_measured_and_left_as_it_is(start) -> None:
     own = start()
     assert own.wait_ready() is None

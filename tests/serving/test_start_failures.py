@@ -159,6 +159,7 @@ def test_a_failed_start_is_noticed_at_once(start, arguments, status: Status, rea
     assert server.held_s < 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["--never-ready", "--silent", "--ready-after-s=60"])
 def test_one_that_is_never_ready_ends_at_its_deadline(start, fault: str) -> None:
     server = start(config=hostile(fault, ready_s=0.6))
@@ -169,6 +170,7 @@ def test_one_that_is_never_ready_ends_at_its_deadline(start, fault: str) -> None
     assert not server.alive()
 
 
+@pytest.mark.slow
 def test_one_that_is_late_but_in_time_is_ready(start) -> None:
     server = start("--ready-after-s", "0.5")
     assert server.wait_ready() is None

@@ -44,6 +44,7 @@ def best_per_gpu(folder: str) -> dict[str, dict[int, float]]:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", SIMULATED)
 def test_a_fresh_simulation_gives_the_same_bytes(folder: str, tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
@@ -79,6 +80,7 @@ def test_chat_and_code_have_the_papers_shape() -> None:
         assert set(by_tp) == {2, 4, 8}
 
 
+@pytest.mark.slow
 def test_four_classes_want_different_degrees_and_the_floors_can_be_met() -> None:
     best = best_per_gpu("sim-four-class-64gpu")
     wanted = {name: max(by_tp, key=lambda tp: by_tp[tp]) for name, by_tp in best.items()}

@@ -97,12 +97,14 @@ def three_pools(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_long_solve_at_once():
     process, out, delay_s = interrupted(LONG_SOLVE)
     assert (process.returncode, out) == (130, "")
     assert delay_s < 5.0
 
 
+@pytest.mark.slow
 def test_an_interrupted_solve_says_nothing_and_writes_nothing(three_pools, tmp_path):
     process, out, delay_s = interrupted(COMMAND, "solve", three_pools, "--certificate", tmp_path / "certificate.json")
     assert (process.returncode, out) == (130, "")
@@ -110,6 +112,7 @@ def test_an_interrupted_solve_says_nothing_and_writes_nothing(three_pools, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_stores_no_step_of_a_truncated_solve(three_pools, tmp_path):
     process, out, _ = interrupted(COMMAND, "run", three_pools, "--replay", "--out", tmp_path / "run")
     assert (process.returncode, out) == (130, "")

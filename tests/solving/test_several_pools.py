@@ -35,6 +35,7 @@ def two_pools(seeds):
     return [p for p in map(random_fleet, seeds) if milp._reach_pays(p)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_large_fleet_takes_seconds(seed):
     found = Milp(time_limit_s=40.0).optimise(three_pools(seed), ("shortfall", "min_fulfilment"))
@@ -42,6 +43,7 @@ def test_a_large_fleet_takes_seconds(seed):
     assert found.bounds["min_fulfilment"] == found.values["min_fulfilment"] == found.allocation.min_fulfilment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [0.1, 0.9])
 def test_one_milp_finds_the_same(monkeypatch, floor):
     problem = three_pools(5, classes=5, floor=floor)

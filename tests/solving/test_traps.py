@@ -199,6 +199,7 @@ def test_nothing_is_printed(capfd, fresh):
     assert (out, err) == ("", "")
 
 
+@pytest.mark.slow
 def test_nothing_is_printed_by_a_whole_process():
     code = (
         "from fleets import paper_fleet; from fleetsieve.engines.solving import Milp; from fleetsieve.doctor import examine;"
@@ -209,6 +210,7 @@ def test_nothing_is_printed_by_a_whole_process():
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
+@pytest.mark.slow
 def test_solves_in_threads_take_turns_from_the_first_on():
     code = (
         "from concurrent.futures import ThreadPoolExecutor; from fleets import paper_fleet\n"
@@ -310,6 +312,7 @@ def test_stages_that_make_no_sense_are_refused(stages):
         Milp().optimise(paper_fleet(), stages)
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_answer_twice():
     problem = near_ties()
     first, again = Milp().optimise(problem), Milp().optimise(problem)

@@ -63,6 +63,7 @@ def test_a_figure_changed_in_an_old_certificate_is_found(cli, tmp_path) -> None:
         assert cli("certify", "paper").code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [
@@ -98,6 +99,7 @@ def test_a_killed_run_ends_where_its_version_ended(cli, tmp_path, name) -> None:
         assert ours[key] == theirs[key]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["finished", "thrifty", "recorded"])
 def test_a_finished_run_of_0_1_0_is_resumed_to_the_same_end(cli, tmp_path, name) -> None:
     shutil.copytree(STORED / name, tmp_path / name)
@@ -110,6 +112,7 @@ def test_a_finished_run_of_0_1_0_is_resumed_to_the_same_end(cli, tmp_path, name)
     assert cli("explain", name).code == 0
 
 
+@pytest.mark.slow
 def test_a_live_run_of_0_1_0_goes_on(cli, tmp_path) -> None:
     """Its serve.toml is that of another machine: a configuration of this one takes its place."""
     run = tmp_path / "live-killed"

@@ -86,6 +86,7 @@ def test_infeasible_is_wrong_where_every_floor_can_be_met():
     assert (got, judged.fault) == (Verdict.INFEASIBLE, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["decision-gap", "random"])
 def test_without_noise_nothing_is_wrong_and_nothing_costs_more(policy):
     chosen = settings(INSTANCE, TABLE, spread_of("0x", REFERENCE_SPREAD), policy=policy)
@@ -96,6 +97,7 @@ def test_without_noise_nothing_is_wrong_and_nothing_costs_more(policy):
         assert counts.mean_looks == counts.mean_cells
 
 
+@pytest.mark.slow
 def test_intervals_are_right_where_points_are_not():
     first, second = settings(INSTANCE, TABLE, {"ttft": 0.09, "throughput": 0.01})
     intervals = Counts.of(first.treatment, *trials([first], 5), first.exact_cost_gpu_s(5))
@@ -113,6 +115,7 @@ def test_intervals_are_right_where_points_are_not():
         assert counts.verdicts.total() == counts.trials == count
 
 
+@pytest.mark.slow
 def test_processes_change_nothing():
     chosen = settings(EASY, TABLE, {"ttft": 0.12}, policy="random", seed=5)
     told = []
@@ -122,6 +125,7 @@ def test_processes_change_nothing():
     assert trials(settings(EASY, TABLE, {"ttft": 0.12}, policy="random", seed=6), 6) != alone
 
 
+@pytest.mark.slow
 def test_requests_are_resampled_where_there_are_records():
     def recorded(r, window=1500):
         rng = np.random.default_rng(len(r.key.load) + 10 * r.key.tp)
@@ -161,6 +165,7 @@ def test_a_spread_that_means_nothing_is_refused(text):
         spread_of(text, REFERENCE_SPREAD)
 
 
+@pytest.mark.slow
 def test_the_command(cli, tmp_path):
     options = ("calibrate", "sim-chat-code-16gpu", "--trials", 2, "--treat", "both", "--policy", "random", "--seed", 4)
     said = cli(*options, "--json")

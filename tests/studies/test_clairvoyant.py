@@ -73,6 +73,7 @@ def subsets(table: Table) -> list[frozenset[CellKey]]:
     return [frozenset(s) for s in chain.from_iterable(combinations(keys, k) for k in range(len(keys) + 1))]
 
 
+@pytest.mark.slow
 @given(tables())
 @settings(max_examples=30, deadline=None)
 def test_the_floor_is_that_of_brute_force(drawn: tuple[Instance, Table]) -> None:
@@ -91,6 +92,7 @@ def test_the_floor_is_that_of_brute_force(drawn: tuple[Instance, Table]) -> None
     assert frozenset(floor.cells) in certifying
 
 
+@pytest.mark.slow
 @given(tables(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_what_the_relaxation_grants_it_grants_to_more(drawn: tuple[Instance, Table], data: st.DataObject) -> None:
@@ -129,6 +131,7 @@ def test_where_nodes_matter_only_the_upper_bound_is_claimed() -> None:
     assert floor.lower_gpu_s == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason="the public measured grids are not beside this checkout")
 def test_the_floor_of_a_public_grid_is_exact() -> None:
     read = read_instance(PUBLIC / "h100-vllm-llama70b")

@@ -70,6 +70,7 @@ def test_a_policy_without_a_seed_runs_once():
     assert CLAIRVOYANT not in [task.policy for task in tasks([CASE], POLICIES, 25, 4, floor=False)]
 
 
+@pytest.mark.slow
 def test_no_run_spends_less_than_the_floor_nor_an_orderly_one_more_than_the_grid(found):
     for results in found:
         assert results.floor.exact
@@ -83,6 +84,7 @@ def test_no_run_spends_less_than_the_floor_nor_an_orderly_one_more_than_the_grid
         )
 
 
+@pytest.mark.slow
 def test_processes_and_the_order_of_finishing_change_nothing(found, tmp_path):
     told = []
     store = Store(tmp_path / "results.jsonl")
@@ -92,6 +94,7 @@ def test_processes_and_the_order_of_finishing_change_nothing(found, tmp_path):
     assert told == [(done, 10) for done in range(11)]
 
 
+@pytest.mark.slow
 def test_finished_work_is_taken_and_the_rest_is_made(found, tmp_path, monkeypatch):
     path = tmp_path / "results.jsonl"
     compare([CASE], POLICIES, orders=12, store=Store(path))
