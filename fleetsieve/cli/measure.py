@@ -48,7 +48,6 @@ def command(
     """
     from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
     from fleetsieve.files import append_measurement, read_instance, resolve
-    from fleetsieve.loop.cost import server_of
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.presentation.steps import measured_line
     from fleetsieve.presentation.terminal import messages, results, say
@@ -67,8 +66,8 @@ def command(
         read = read_instance(path)
         allowed = probings.prepared(probing, read, seed).cells
         chosen = list(allowed) if grid else [_cell(read.instance, text, allowed) for text in cells]
-        looks = [cell for _ in range(repeat) for cell in sorted(chosen, key=lambda c: (server_of(c), c.key))]
-        looks = sorted(_missing(looks, read) if grid else looks, key=server_of)
+        looks = [cell for _ in range(repeat) for cell in sorted(chosen, key=lambda c: (c.key.server, c.key))]
+        looks = sorted(_missing(looks, read) if grid else looks, key=lambda c: c.key.server)
         rows = list(read.measurements)
         view = LiveView(messages())
         made: list[Measurement] = []

@@ -154,7 +154,7 @@ def _check_arms(rows: Sequence[_Row], faults: FaultList) -> None:
     for row in rows:
         if not (row.key.class_name and row.key.tp):
             continue
-        arm = ArmKey(row.key.class_name, row.key.tp, row.key.pool)
+        arm = row.key.arm
         if row.kind and first.setdefault(arm, row).kind != row.kind:
             message = f"{row.kind!r}, but line {first[arm].line} has {first[arm].kind!r}; an arm ({arm}) has one kind"
             faults.add(row.line, "load_kind", "two load kinds", message)

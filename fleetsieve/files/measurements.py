@@ -67,8 +67,8 @@ def _places(table: Table, cell_keys: Sequence[CellKey]) -> tuple[NDArray[np.int6
     import numpy as np
 
     keys = list(cell_keys)
-    # A NamedTuple equals the plain tuple, and 4.0 equals 4: no key has to be built to be found.
-    known: dict[tuple[str, float, str, str], int] = {(*key,): place for place, key in enumerate(keys)}
+    # 4.0 equals 4, so no key has to be built to be found.
+    known = {(key.class_name, float(key.tp), key.load, key.pool): place for place, key in enumerate(keys)}
     alike = {(key.class_name, key.tp, composed(key.load), key.pool): place for place, key in enumerate(keys)}
     pools = [pool or DEFAULT_POOL for pool in table.text["pool"]]
     places = []

@@ -183,7 +183,7 @@ def _done(case: Case, task: Task, time_limit_s: float) -> list[dict[str, Any]]:
         found = clairvoyant(case.instance, case.table, engine=engine, time_limit_s=time_limit_s)
         upper = found.upper_gpu_s if math.isfinite(found.upper_gpu_s) else None  # JSON has no infinity
         return [asdict(FloorFound(found.lower_gpu_s, upper, found.exact, found.reason))]
-    return [asdict(run(case, task.policy, seed)) for seed in task.seeds]
+    return [_kept(run(case, task.policy, seed)) for seed in task.seeds]
 
 
 class Store:
@@ -300,6 +300,11 @@ def compare(
 def _name(case: Case, task: Task, floor_limit_s: float) -> str:
     limit = f" {floor_limit_s:g} s" if task.policy == CLAIRVOYANT else ""
     return f"{case.digest} {task.policy} {task.seeds}{limit}"
+
+
+def _kept(run: Run) -> dict[str, Any]:
+    """What is kept of a run; `_run_of` reads it."""
+    return {**asdict(run), "cells": [key.parts for key in run.cells]}
 
 
 def _run_of(kept: Mapping[str, Any]) -> Run:

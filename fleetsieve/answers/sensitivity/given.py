@@ -132,7 +132,7 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
         if any(other.class_name == key.class_name for other in counts):
             raise UsageError(f"{path} gives class {name!r} two configurations", "a class uses one")
         if key not in instance.cell_by_key:
-            own = ", ".join(f"TP{k.tp} {k.load}" for k in sorted(instance.cell_by_key) if k.class_name == name)
+            own = ", ".join(k.configuration for k in sorted(instance.cell_by_key) if k.class_name == name)
             raise UsageError(f"{path} uses {key}, which is no cell of {instance.name}", f"{name} has {own}")
         counts[key] = replicas
     if missing := [c.name for c in instance.classes if c.name not in named]:

@@ -58,7 +58,7 @@ class Roofline:
 
 def _states_anything(view: ClassView, arm: ArmKey) -> bool:
     """Whether the facts say something of the cells of an arm."""
-    flops = view.pools[arm.pool].flops_per_s or view.facts.flops_per_s
+    flops = view.pools[arm.server.pool].flops_per_s or view.facts.flops_per_s
     return view.facts.weight_bytes is not None or bool(flops and view.facts.prefill_flop_per_token)
 
 
