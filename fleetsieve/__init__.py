@@ -34,6 +34,13 @@ Certify bounds of your own choice of rows, and see what the decision turns on.
 >>> [round(at, 2) for at in found.breaks]
 [25.16, 50.69]
 
+Compare policies on a measured table, bundled ones and your own: what each spends until its certificate, in GPU-seconds.
+
+>>> case = fs.Case("chat and code", folder.instance, folder.measurements)
+>>> (result,) = fs.compare([case], ["decision-gap", "grid"], floor=False)
+>>> {name: runs[0].spent_gpu_s for name, runs in result.runs.items()}
+{'decision-gap': 6000.0, 'grid': 11400.0}
+
 `fs.figures` draws: `fs.figures.capacity(certificate)` is an altair chart, which a notebook shows and
 `fs.figures.write_figure` writes. It needs the extra `plots`.
 """
@@ -73,7 +80,7 @@ if TYPE_CHECKING:
         WorkloadClass,
     )
     from fleetsieve.interactive import history_of, recheck, replay, solve
-    from fleetsieve.loop.policies import POLICIES, Policy, policy_named
+    from fleetsieve.loop.policies import POLICIES, Choice, Policy, Situation, policy_named
     from fleetsieve.loop.sieve import Experiment, Sieve
     from fleetsieve.loop.stopping import UnprofitableWithin
     from fleetsieve.presentation.sensitivity_plot import map_plot, study_plot
@@ -81,6 +88,7 @@ if TYPE_CHECKING:
     from fleetsieve.runs.history import History, read_history
     from fleetsieve.runs.journal import digests
     from fleetsieve.runs.stepping import Step
+    from fleetsieve.studies.compare import Case, compare
     from fleetsieve.studies.decision_rules import RULES
     from fleetsieve.tables import cells_table, plan_table, steps_table, study_table
 
@@ -89,6 +97,7 @@ _HOMES = {
     "certificate": (
         "Certificate", "Gap", "Verdict", "certificate_document", "certify", "check", "verdict_sentence",
     ),
+    "studies.compare": ("Case", "compare"),
     "studies.decision_rules": ("RULES",),
     "bounds.envelope": ("Envelope",),
     "errors": ("FleetSieveError", "InputError", "SolveFailed", "SolverMissing", "UsageError"),
@@ -101,7 +110,7 @@ _HOMES = {
     ),
     "interactive": ("history_of", "recheck", "replay", "solve"),
     "runs.journal": ("digests",),
-    "loop.policies": ("POLICIES", "Policy", "policy_named"),
+    "loop.policies": ("POLICIES", "Choice", "Policy", "Situation", "policy_named"),
     "presentation.sensitivity_plot": ("map_plot", "study_plot"),
     "probes": ("Probe", "Replay"),
     "runs.stepping": ("Step",),
@@ -118,10 +127,12 @@ __all__ = [
     "POLICIES",
     "RULES",
     "Allocation",
+    "Case",
     "Cell",
     "CellKey",
     "Certificate",
     "CertificateSettings",
+    "Choice",
     "DemandAxis",
     "Engine",
     "Envelope",
@@ -148,6 +159,7 @@ __all__ = [
     "Reading",
     "Replay",
     "Sieve",
+    "Situation",
     "Slo",
     "SloAxis",
     "SolveFailed",
@@ -164,6 +176,7 @@ __all__ = [
     "certificate_document",
     "certify",
     "check",
+    "compare",
     "digests",
     "evaluate",
     "figures",

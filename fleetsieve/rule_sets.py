@@ -1,4 +1,4 @@
-"""The sets of rules by which rows become bounds: what a stored certificate was derived by can be derived again (DESIGN 11.6).
+"""The sets of rules by which rows become bounds: what a stored certificate was derived by can be derived again.
 
 A set is never changed once a version with it is released: a new rule makes a new set, under the next number. A certificate and a
 run name their set; those of version 0.1.0, which named none, have set 1.

@@ -18,7 +18,7 @@ from fleetsieve.allocation import Allocation, evaluate, replica_sizes
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.brief import brief
 from fleetsieve.certificate import Verdict
-from fleetsieve.certificate.document import Document, plan_document, versions
+from fleetsieve.certificate.document import Document, assumptions_document, plan_document, versions
 from fleetsieve.certificate.sentence import listed, rests_on_bounds
 from fleetsieve.engines.solving import Need, optimise_fewest_gpus
 from fleetsieve.errors import SolveFailed
@@ -135,11 +135,11 @@ def sizing_document(sizing: Sizing) -> Document:
         },
         "conservative": _need_document(s.conservative, s.envelope.conservative, s.envelope),
         "optimistic": _need_document(s.optimistic, s.envelope.optimistic, s.envelope),
-        "assumptions": [{"name": a.name, "statement": a.describe()} for a in s.envelope.in_force],
+        "assumptions": assumptions_document(s.envelope),
         "explanation": sizing_sentence(s),
         "unservable": list(s.envelope.unservable),
         "rests_on": list(rests_on_bounds(s.envelope)),
-        "versions": versions(),
+        "versions": versions(s.envelope.in_force),
     }
 
 

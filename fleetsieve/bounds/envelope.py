@@ -17,6 +17,7 @@ from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, Fleet
 from fleetsieve.bounds.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, assumptions_of
 from fleetsieve.bounds.statistics import KnownCell, Rules, rows_that_count, summarise_all
 from fleetsieve.brief import counted, summary
+from fleetsieve.errors import UsageError
 from fleetsieve.instance import (
     TAIL_METRICS,
     ArmKey,
@@ -130,7 +131,7 @@ class Envelope:
         """The envelope of an instance given its measured rows (any order of cells; looks at one cell in order).
 
         Raises:
-            UsageError: for an assumption or a setting that is not known.
+            UsageError: for an assumption or a setting that is not known, or an assumption that bounds no quantity of a cell.
         """
         rows = rows_that_count(instance, measurements)
         rules = Rules.of(instance, rows)
@@ -345,6 +346,9 @@ def _said(view: ClassView, assumptions: Iterable[Assumption]) -> _Said:
                     capacity[key] = (value, assumption.name)
             elif quantity == MEMORY:
                 exhausted.setdefault(key, (assumption.name, because or f"memory, by {assumption.name}"))
+            elif quantity not in tails:
+                known = ", ".join((CAPACITY, MEMORY, *tails))
+                raise UsageError(f"assumption {assumption.name} bounds {quantity!r}", f"it can bound {known}")
             elif value > tails[quantity].get(key, NO_TAIL)[0]:
                 tails[quantity][key] = (value, assumption.name)
     return _Said(capacity, tails, exhausted, tuple(sorted(contradictions)))

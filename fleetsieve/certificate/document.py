@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fleetsieve.allocation import Allocation, ClassAllocation
+from fleetsieve.bounds.assumptions import Assumption, statement
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops
 from fleetsieve.certificate.certify import Certificate
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.certificate.sentence import rests_on_bounds, verdict_sentence
+from fleetsieve.extensions import origin_of, package_versions
 from fleetsieve.instance import DEFAULT_VARIANT, TAIL_METRICS, CellKey, ServerKey
 from fleetsieve.interval import Interval
 
@@ -45,7 +47,7 @@ def certificate_document(
         "gap": gap_document(c.gap),
         "conservative": plan_document(c.conservative, c.envelope),
         "optimistic": plan_document(c.optimistic, c.envelope) if c.optimistic is not None else None,
-        "assumptions": [{"name": a.name, "statement": a.describe()} for a in c.envelope.in_force],
+        "assumptions": assumptions_document(c.envelope),
         "explanation": f"{sentence} {explanation}".strip(),
         "dropped": [
             {"assumption": d.assumption, "arm": str(d.arm), "quantity": d.quantity, "rows": [key_document(k) for k in d.rows],
@@ -73,8 +75,16 @@ def certificate_document(
         "engine": c.engine,
         "rows": rows_document(c.envelope),
         "files": dict(digests or {}),
-        "versions": versions(),
+        "versions": versions(c.envelope.in_force),
     }  # fmt: skip
+
+
+def assumptions_document(envelope: Envelope) -> list[Document]:
+    """The assumptions that bound at least one cell; one that is not FleetSieve's own says where it comes from."""
+    return [
+        {"name": a.name, "statement": statement(a), **({"from": origin} if (origin := origin_of(a)) else {})}
+        for a in envelope.in_force
+    ]
 
 
 def gap_document(gap: Gap) -> Document:
@@ -171,12 +181,14 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def versions() -> dict[str, str]:
-    """Versions of what computed a certificate."""
+def versions(assumptions: Iterable[Assumption] = ()) -> dict[str, str]:
+    """Versions of what computed a certificate, the packages of assumptions from outside among it."""
     told = {}
     for name in ("fleetsieve", "pyomo", "highspy", "numpy"):
         try:
             told[name] = version(name)
         except PackageNotFoundError:
             told[name] = "unknown"
+    for assumption in assumptions:
+        told |= package_versions(assumption)
     return told

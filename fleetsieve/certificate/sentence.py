@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fleetsieve.allocation import ROUNDED, TIE, Allocation, floor_met
+from fleetsieve.bounds.assumptions import statement
 from fleetsieve.bounds.envelope import Envelope, class_configurations
 from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops
 from fleetsieve.bounds.standing import lacks
@@ -185,7 +186,7 @@ def _left(c: Certificate) -> str:
 
 def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
     """What a verdict on these bounds is conditional on, one statement each: assumptions, dropped ones, data, and the plan's own."""
-    told = [f"{a.name}: {a.describe()}" for a in envelope.in_force]
+    told = [f"{a.name}: {statement(a)}" for a in envelope.in_force]
     told += [f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}" for c in envelope.contradictions]
     closed: dict[str, list[CellKey]] = {}
     for own in envelope.classes.values():

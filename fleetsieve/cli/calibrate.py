@@ -31,6 +31,7 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     is a bootstrap of the cell's requests in DIR/records.
     """
     from fleetsieve.bounds.statistics import REFERENCE_SPREAD
+    from fleetsieve.extensions import look_in_current_folder
     from fleetsieve.files import read_instance
     from fleetsieve.presentation.calibration import show_calibration
     from fleetsieve.presentation.progress import progress
@@ -38,6 +39,7 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     from fleetsieve.studies import calibrate as study
     from fleetsieve.studies.calibrate_counts import Counts, study_document
 
+    look_in_current_folder(policy)
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     spread = None if noise == RECORDS else study.spread_of(noise, REFERENCE_SPREAD)

@@ -22,7 +22,11 @@ RESULTS = "results.jsonl"
 @click.command("compare")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @click.option(
-    "--policies", default="all", show_default=True, metavar="NAMES", help="all, or names with commas between."
+    "--policies",
+    default="all",
+    show_default=True,
+    metavar="NAMES",
+    help="all (the bundled ones), or names with commas between; module:Class for a policy of your own.",
 )
 @click.option("--orders", type=click.IntRange(1), default=200, show_default=True, metavar="N",
               help="Runs of a policy that has a seed.")  # fmt: skip
@@ -57,6 +61,7 @@ def command(
     Each DIR is an instance with its whole table (or a bundled instance's name), which is revealed cell by cell. A policy without a
     seed runs once: its run does not depend on the order. Instances of one name are told apart by their folders.
     """
+    from fleetsieve.extensions import look_in_current_folder
     from fleetsieve.files import read_instance
     from fleetsieve.files.results import check_result, write_result
     from fleetsieve.loop.policies import POLICIES
@@ -70,6 +75,8 @@ def command(
     from fleetsieve.studies.rules import judged
 
     chosen = list(POLICIES) if policies == "all" else _chosen(policies)
+    for name in chosen:
+        look_in_current_folder(name)
     if plot is not None:
         check_plot(plot)
     for path in (table, plot):

@@ -32,12 +32,14 @@ def command(
     """
     from fleetsieve.answers.diagnosis import account, account_document
     from fleetsieve.engines.solving import Milp
+    from fleetsieve.extensions import look_in_current_folder
     from fleetsieve.files import read_instance
     from fleetsieve.presentation.cells import show_account
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, tell_suspicions
     from fleetsieve.runs.history import read_history, state_of
 
+    look_in_current_folder(policy or "")
     read = read_instance(folder)
     tell_suspicions(read.suspicions)
     keys = _chosen(read.instance, class_name, tp, load)

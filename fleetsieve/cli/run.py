@@ -36,8 +36,8 @@ from fleetsieve.errors import UsageError
     help="Say what a live run would start, with exact commands and its cost; start nothing.",
 )
 @click.option("--policy", metavar="NAME",
-              help="Which cell next: decision-gap (default), paper, random, grid, joint-uncertainty, shared-feature, targeted, voi "
-                   "or constrained-bo.")  # fmt: skip
+              help="Which cell next: decision-gap (default), paper, random, grid, joint-uncertainty, shared-feature, targeted, "
+                   "voi, constrained-bo, or module:Class for a policy of your own.")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of the policy (default 0).")
 @click.option("--stop-when-unprofitable", "horizon_h", type=float, metavar="HOURS",
               help="Stop undecided when closing the gap costs more requests than it can bring in HOURS of deployment.")  # fmt: skip
@@ -71,6 +71,7 @@ def command(
     Everything is stored in the run folder as it happens: a run that is killed goes on with --resume and ends with the same bytes as
     one that was never killed.
     """
+    from fleetsieve.extensions import look_in_current_folder
     from fleetsieve.files import resolve
     from fleetsieve.loop.policies import policy_named
     from fleetsieve.presentation.terminal import messages, say
@@ -80,7 +81,9 @@ def command(
     wished = probings.asked(replay, probe, config, endpoints, max_servers)
     if resumed and out is None and (source / journals.STEPS).is_file():
         out = source
-    wanted = Request(policy_named(policy or "decision-gap").name, 0 if seed is None else seed, horizon_h)
+    wanted = Request(policy or "decision-gap", 0 if seed is None else seed, horizon_h)
+    look_in_current_folder(wanted.policy)
+    policy_named(wanted.policy)
     if wanted.seed < 0:
         raise UsageError(f"--seed is {wanted.seed}, not a whole number >= 0")
     if horizon_h is not None and not (math.isfinite(horizon_h) and horizon_h > 0.0):
@@ -89,7 +92,7 @@ def command(
         from fleetsieve.cli.dry_run import dry_run
 
         return dry_run(source, wished, wanted, prior, as_json=as_json)
-    out = out if out is not None else Path("runs") / f"{_name(source)}-{wanted.policy}-{wanted.seed}"
+    out = out if out is not None else Path("runs") / f"{_name(source)}-{wanted.policy.replace(':', '.')}-{wanted.seed}"
     if not (resumed and (out / journals.STEPS).is_file()):
         if resumed and wished is None:
             raise UsageError(
@@ -100,6 +103,7 @@ def command(
             say(messages(), f"no run at {out}: starting one")
     with journals.Journal(out) as journal:
         stated = Request.of_log(journal.start)
+        look_in_current_folder(stated.policy)
         asked = ((policy, stated.policy), (seed, stated.seed), (horizon_h, stated.horizon_h))
         if any(given is not None and given != began for given, began in asked):
             raise UsageError(f"{out} was started with {stated.options}", "resume it with these")

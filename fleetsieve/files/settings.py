@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve import __version__
+from fleetsieve.errors import UsageError
+from fleetsieve.extensions import ASSUMPTION, is_outside
 from fleetsieve.files import toml_schema as schema
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.plausibility import wide_slack
@@ -136,14 +138,20 @@ class _Reader(TomlTables):
         return Pool(**(values | self.values(place, table, keys)))
 
     def assumptions(self) -> Mapping[str, Mapping[str, float | bool]]:
-        from fleetsieve.bounds.assumptions import SETTINGS  # here: it needs numpy, which takes a while to load
+        from fleetsieve.bounds.assumptions import SETTINGS, settings_taken  # here: it needs numpy, which takes a while
 
         section = self.table("assumptions") or {}
-        self.refuse_unknown(("assumptions",), section, SETTINGS)
+        outside = [name for name in section if name not in SETTINGS and is_outside(ASSUMPTION, name)]
+        self.refuse_unknown(("assumptions",), section, [*SETTINGS, *outside])
         read: dict[str, Mapping[str, float | bool]] = {}
-        for name in (name for name in SETTINGS if name in section):
+        for name in (name for name in (*SETTINGS, *outside) if name in section):
             place, value = ("assumptions", name), section[name]
-            keys = {"enabled": Key(Type.FLAG)} | {number: Key(Type.NUMBER) for number in SETTINGS[name]}
+            try:
+                numbers = settings_taken(name)
+            except UsageError as fault:
+                self.tell(place, "not installed", f"{fault.message}; {fault.hint}" if fault.hint else fault.message)
+                continue
+            keys = {"enabled": Key(Type.FLAG)} | {number: Key(Type.NUMBER) for number in numbers}
             if isinstance(value, bool):
                 read[name] = {"enabled": value}
             elif isinstance(value, dict):

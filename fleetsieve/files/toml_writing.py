@@ -6,6 +6,7 @@ a fixed order and layout is what makes the same instance the same bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
@@ -13,6 +14,7 @@ from fleetsieve.errors import UsageError
 from fleetsieve.files.toml_schema import SCHEMA_VERSION
 from fleetsieve.instance import DEFAULT_POOL, Fleet, Instance, Pool
 
+_PLAIN = re.compile("[A-Za-z0-9_-]+")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -58,7 +60,12 @@ def _section(name: str, values: Mapping[str, object]) -> list[str]:
 
 
 def _keys(values: Mapping[str, object]) -> Iterator[str]:
-    return (f"{name} = {_value(value)}" for name, value in values.items() if value is not None)
+    return (f"{_key(name)} = {_value(value)}" for name, value in values.items() if value is not None)
+
+
+def _key(name: str) -> str:
+    """A key as TOML wants it: only plain ones go without quotes, and an assumption may be called `module:Class`."""
+    return name if _PLAIN.fullmatch(name) else _value(name)
 
 
 def _value(value: object) -> str:

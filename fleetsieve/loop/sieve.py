@@ -25,7 +25,7 @@ from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Instance, Measurement, ServerKey
 from fleetsieve.loop.cost import cost_gpu_s, row_cost_gpu_s, server_after
-from fleetsieve.loop.policies import Choice, Policy, Situation
+from fleetsieve.loop.policies import Choice, Policy, Situation, chosen
 from fleetsieve.loop.policies.protocol import Advance, silent
 from fleetsieve.loop.predictions import Predictions
 from fleetsieve.loop.stopping import Stop, StopRule
@@ -210,7 +210,7 @@ class Sieve:
     @cached_property
     def _choice(self) -> Choice:
         """What the policy would measure next, whether or not the run goes on."""
-        return self.policy.choose(self._situation)
+        return chosen(self.policy, self._situation)
 
     def ask(self) -> Experiment:
         """The next measurement to make.
@@ -241,7 +241,7 @@ class Sieve:
         seen = replace(
             self._situation, candidates=left, cost_gpu_s={key: self._situation.cost_gpu_s[key] for key in left}
         )
-        choice = self.policy.choose(seen)
+        choice = chosen(self.policy, seen)
         look = sum(row.key == choice.key for row in self.measurements)
         return Experiment(choice.key, look, choice.reason, seen.cost_gpu_s[choice.key], choice.scores)
 

@@ -13,6 +13,7 @@ from typing import Any
 from fleetsieve.allocation import Engine
 from fleetsieve.answers.diagnosis import Account, account
 from fleetsieve.answers.what_if import largest_demand_scale
+from fleetsieve.bounds.assumptions import statement
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Gap, Verdict, certify
 from fleetsieve.certificate.document import versions
@@ -119,7 +120,7 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
             asked=asked_rows(read.instance),
             how_measured=how_measured(told),
             statements=statements(c),
-            named=[(a.name, a.describe()) for a in c.envelope.in_force],
+            named=[(a.name, statement(a)) for a in c.envelope.in_force],
             planned=planned,
             measured=bool(read.measurements),
             plan=plan_rows(c.conservative, c.envelope, lower=True),

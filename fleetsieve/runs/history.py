@@ -15,12 +15,12 @@ from fleetsieve.errors import UsageError
 from fleetsieve.files import Folder, read_measurements, read_predictions
 from fleetsieve.files.shell import shell_words
 from fleetsieve.instance import CellKey
-from fleetsieve.runs.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
-from fleetsieve.loop.policies import DecisionGap, policy_named
-from fleetsieve.probes import Replay
 from fleetsieve.live.serving.register import NAME as SERVERS
+from fleetsieve.loop.policies import DecisionGap, policy_named, policy_of_log
 from fleetsieve.loop.sieve import Sieve
 from fleetsieve.loop.stopping import UnprofitableWithin
+from fleetsieve.probes import Replay
+from fleetsieve.runs.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def state_of(read: Folder, history: History | None, engine: Engine, policy: str 
     Another folder's has `decision-gap` and no limits; `policy` replaces the policy.
 
     Raises:
-        UsageError: when the policy is not known, or a row is of no cell of the instance.
+        UsageError: when `policy` is not known, or a row is of no cell of the instance.
         InputError: when the hidden table of a replay has faults.
     """
     looks, stop, prior, seed, named = None, None, None, 0, policy
@@ -136,6 +136,6 @@ def state_of(read: Folder, history: History | None, engine: Engine, policy: str 
             looks = Replay(read_measurements(read.path / HIDDEN, read.instance), read.measurements).looks
         if (read.path / PRIOR).is_file():
             prior = read_predictions(read.path / PRIOR, read.instance).predictions
-    chosen = policy_named(named) if named else DecisionGap()
+    chosen = DecisionGap() if not named else policy_named(named) if policy else policy_of_log(named)
     start = Sieve.start(read.instance, policy=chosen, engine=engine, seed=seed, looks=looks, stop=stop, prior=prior)
     return start.tell(*read.measurements)

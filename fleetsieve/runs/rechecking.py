@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from fleetsieve.allocation import Engine
-from fleetsieve.certificate import Certificate, Checked, Verdict, check, under
 from fleetsieve.answers.shortage import why_infeasible
+from fleetsieve.certificate import Certificate, Checked, Verdict, check, under
 from fleetsieve.files import Folder
+from fleetsieve.loop.stopping import Stop
+from fleetsieve.rule_sets import FIRST, RULE_SETS
 from fleetsieve.runs.history import History, read_history, state_of
 from fleetsieve.runs.journal import digests
-from fleetsieve.rule_sets import FIRST, RULE_SETS
-from fleetsieve.loop.stopping import Stop
 
 
 def check_folder(document: Mapping[str, Any], read: Folder, engine: Engine) -> Checked:

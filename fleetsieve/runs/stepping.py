@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from fleetsieve import __version__
 from fleetsieve.brief import summary
 from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
-from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import CellKey, Measurement, Status
-from fleetsieve.runs.journal import MEASURED, Journal, Line, digests
-from fleetsieve.probes import Probe, SideBySide
+from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.loop.sieve import Experiment, Sieve
+from fleetsieve.probes import Probe, SideBySide
+from fleetsieve.runs.journal import MEASURED, Journal, Line, digests
 
 BY_HAND, INTERRUPTED = "added by hand", "measured before the run was interrupted"
 """Why a row stands in the log that the loop did not ask for."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from fleetsieve.brief import brief, counted, summary
 from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.extensions import source_digest
 from fleetsieve.instance import CellKey, Instance, Measurement
 from fleetsieve.loop.cost import grid_cost_gpu_s, row_cost_gpu_s, server_after
 from fleetsieve.loop.policies import policy_named
@@ -264,7 +265,11 @@ def compare(
     store: Store | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Results]:
-    """Run every policy on every case; `progress(done, total)` counts tasks.
+    """Run every policy on every case and give the results case by case.
+
+    `policies` are names, of bundled ones or from outside (`module:Class`). One that is seeded runs `orders` times, with the seeds
+    from `seed` on; any other one runs once. `floor`: also the cheapest set of cells that certifies, sought for at most
+    `floor_limit_s` seconds. `jobs` is the number of processes, `store` keeps finished work, `progress(done, total)` counts tasks.
 
     Raises:
         UsageError: see `tasks`.
@@ -298,8 +303,11 @@ def compare(
 
 
 def _name(case: Case, task: Task, floor_limit_s: float) -> str:
-    limit = f" {floor_limit_s:g} s" if task.policy == CLAIRVOYANT else ""
-    return f"{case.digest} {task.policy} {task.seeds}{limit}"
+    """By which a store knows a task: what its results depend on, the source of a policy from outside among it."""
+    if task.policy == CLAIRVOYANT:
+        return f"{case.digest} {task.policy} {task.seeds} {floor_limit_s:g} s"
+    source = source_digest(policy_named(task.policy))
+    return f"{case.digest} {task.policy} {task.seeds}" + (f" {source}" if source else "")
 
 
 def _kept(run: Run) -> dict[str, Any]:

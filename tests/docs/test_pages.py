@@ -32,12 +32,17 @@ def blocks(page: str, language: str) -> list[tuple[str, str]]:
     return [(title, content) for title, content in found]
 
 
-def follow(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Write the files that a page shows, and type its commands, in this process (the README's run in a shell)."""
+def write_files(page: str, folder: Path) -> None:
+    """Write the files that a page shows."""
     for title, content in blocks(page, r"\w+"):
         if title:
             (folder / title).parent.mkdir(exist_ok=True)
             (folder / title).write_text(content, encoding="utf-8")
+
+
+def follow(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Write the files that a page shows, and type its commands, in this process (the README's run in a shell)."""
+    write_files(page, folder)
     for line in [line for _, block in blocks(page, "sh") for line in block.splitlines() if line]:
         if line.startswith(FRESH_MACHINE):
             assert line in (ROOT / "README.md").read_text(encoding="utf-8"), "CI runs the README's"
@@ -54,6 +59,7 @@ def follow(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.usefixtures("own_modules")
 def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = text(path.name)
@@ -67,8 +73,11 @@ def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if "```python" in text(path.name)], ids=lambda p: p.name)
+@pytest.mark.usefixtures("own_modules")
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    write_files(text(path.name), tmp_path)
     names: dict[str, object] = {}
     for _, content in blocks(text(path.name), "python"):
         exec(compile(content, path.name, "exec"), names)

@@ -85,3 +85,22 @@ def test_one_that_is_not_there_is_refused_with_those_that_are(third: Path) -> No
     third.write_text(SERVE.format("wrk"))
     with pytest.raises(InputError, match='one of "aiperf", "vllm-bench", "third"'):
         read_serve_config(third)
+
+
+def test_one_from_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    source = (
+        "from fleetsieve.live.load.protocol import GeneratorKind\n"
+        "KIND = GeneratorKind('mine', lambda command, timeout: None, ('no-mine-here',), 'apt install mine')\n"
+        "HALF = object()\n"
+    )
+    (tmp_path / "my_load.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "serve.toml"
+    path.write_text(SERVE.format("my_load:KIND"))
+    config = read_serve_config(path)
+    assert (config.load.kind.name, config.load.program) == ("mine", ("no-mine-here",))
+    for name, told in (("HALF", "has no 'name'"), ("NONE", "has no 'NONE'")):
+        path.write_text(SERVE.format(f"my_load:{name}"))
+        with pytest.raises(InputError, match=told):
+            read_serve_config(path)
+    monkeypatch.delitem(__import__("sys").modules, "my_load")

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fleetsieve.errors import UsageError
 from fleetsieve.files.schema import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE
 from fleetsieve.files.toml_lines import Place
 from fleetsieve.files.toml_reading import TomlTables, shown
 from fleetsieve.files.toml_schema import Key, Type
-from fleetsieve.live.load.generators import DEFAULT, GENERATORS
+from fleetsieve.live.load.generators import DEFAULT, generator_named
 from fleetsieve.live.load.protocol import GeneratorKind
 
 TRACE_FORMATS = ("plain", "azure", "burstgpt", "mooncake")
@@ -92,7 +93,7 @@ class LoadConfig:
     @property
     def kind(self) -> GeneratorKind:
         """The load generator that is named."""
-        return GENERATORS[self.generator]
+        return generator_named(self.generator)
 
     @property
     def program(self) -> tuple[str, ...]:
@@ -108,8 +109,13 @@ def read_load(tables: TomlTables, folder: Path, model: str) -> LoadConfig:
     """[load] of serve.toml in `folder`; its faults go to the tables' list."""
     section = tables.table("load") or {}
     tables.refuse_unknown(("load",), section, [*LOAD, "command", "token_ids", "class"])
-    named = Key(Type.TEXT, choices=tuple(GENERATORS))
-    values = tables.values(("load",), section, LOAD | {"generator": named})
+    values = tables.values(("load",), section, LOAD)
+    try:
+        generator_named(values.get("generator", DEFAULT))
+    except UsageError as fault:
+        del values["generator"]
+        message = f"{fault.message}; {fault.hint}" if fault.hint else fault.message
+        tables.tell(("load", "generator"), "unknown word", message)
     command = seen_from(folder, words(tables, ("load", "command"), section.get("command", [])))
     tokenizer = values.pop("tokenizer", "")
     seed = values.get("seed", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate
+from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey
 from fleetsieve.loop.policies.weighing import weigh
 from fleetsieve.loop.predictions import Predictions
@@ -87,3 +89,24 @@ class Policy(Protocol):
     def choose(self, situation: Situation) -> Choice:
         """The next cell, one of the candidates; the same situation always gives the same choice."""
         ...
+
+
+def chosen(policy: Policy, situation: Situation) -> Choice:
+    """What `policy` chooses in `situation`, held to the contract: it may come from somebody else.
+
+    Raises:
+        UsageError: when that is no Choice, no candidate, or has no text as its reason or a score that is not a finite number.
+    """
+    choice = policy.choose(situation)
+    if not isinstance(choice, Choice):
+        raise UsageError(f"policy {policy.name} chose {choice!r}, which is no Choice")
+    if choice.key not in situation.candidates:
+        raise UsageError(
+            f"policy {policy.name} chose {choice.key}, which is none of the {len(situation.candidates)} candidates"
+        )
+    if not isinstance(choice.reason, str):
+        raise UsageError(f"policy {policy.name} gave the reason {choice.reason!r}, which is no text")
+    for key, score in choice.scores.items():
+        if not math.isfinite(score):
+            raise UsageError(f"policy {policy.name} gave {key} the score {score}, which is not a finite number")
+    return choice

@@ -1,0 +1,1 @@
+"""A run on disk: its journal, its steps, its history, and whether its certificate still holds."""
