@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -131,6 +131,19 @@ class Facts:
     flops_per_s: float | None = None
     prefill_flop_per_token: float | None = None
     speculative_decoding: bool = False
+    variants: Mapping[str, Facts] = field(default_factory=dict)
+
+    def of(self, variant: str) -> Facts:
+        """The facts of an engine variant: its own, and of the GPUs those that all have in common.
+
+        Weight bytes and FLOP per token of the default variant say nothing of another: they would bound its cells unsoundly.
+        """
+        if variant == DEFAULT_VARIANT:
+            return self
+        own = self.variants.get(variant)
+        if own is None:
+            return Facts(hbm_bytes_per_s=self.hbm_bytes_per_s)
+        return replace(own, hbm_bytes_per_s=own.hbm_bytes_per_s or self.hbm_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)

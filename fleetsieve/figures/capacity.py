@@ -54,7 +54,7 @@ def capacity_chart(certificate: Certificate, palette: Palette = LIGHT) -> Chart:
     top = max([row["sure"] for row in rows] + [row["most"] or 0.0 for row in rows] + [1e-9])
     for row in rows:
         row["top"] = top if row["most"] is None else max(row["most"], row["sure"])
-    degrees = sorted({row["tp"] for row in rows}, key=lambda tp: int(tp[2:]))
+    degrees = sorted({row["tp"] for row in rows}, key=lambda tp: (int(tp[2:].split()[0]), tp))
     base = alt.Chart(values(rows)).encode(
         x=alt.X("tp:N", sort=degrees, title="TP degree", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("class:N", sort=names),
