@@ -76,7 +76,11 @@ def reversed_tp(prior: Predictions) -> Predictions:
     for name in sorted({key.class_name for key in prior}):
         degrees = sorted({key.tp for key in prior if key.class_name == name})
         other = dict(zip(degrees, reversed(degrees), strict=True))
-        turned |= {key._replace(tp=other[key.tp]): p for key, p in prior.items() if key.class_name == name}
+        turned |= {
+            key._replace(server=key.server._replace(tp=other[key.tp])): p
+            for key, p in prior.items()
+            if key.class_name == name
+        }
     return turned
 
 

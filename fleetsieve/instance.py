@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fleetsieve.brief import brief, counted, summary
 from fleetsieve.errors import UsageError
 from fleetsieve.interval import Interval
+from fleetsieve.keys import DEFAULT_POOL as DEFAULT_POOL
+from fleetsieve.keys import DEFAULT_VARIANT as DEFAULT_VARIANT
+from fleetsieve.keys import ArmKey as ArmKey
+from fleetsieve.keys import CellKey as CellKey
+from fleetsieve.keys import ServerKey as ServerKey
 from fleetsieve.rule_sets import CURRENT
 
 if TYPE_CHECKING:
     from fleetsieve.records import RequestRecords
 
-DEFAULT_POOL = "default"
 TAIL_METRICS = ("ttft", "e2e", "tpot")
 THROUGHPUT = "throughput"
 NOISE_KEYS: Mapping[str, str] = MappingProxyType({**{m: f"{m}_p99" for m in TAIL_METRICS}, THROUGHPUT: THROUGHPUT})
@@ -32,31 +36,6 @@ NOISE_KEYS: Mapping[str, str] = MappingProxyType({**{m: f"{m}_p99" for m in TAIL
 
 MOST_DEMAND_RPS = 1e9
 """Demands above this are no question about a fleet, and numbers beside such a demand are lost in a solver's tolerances."""
-
-
-class CellKey(NamedTuple):
-    """What names a cell in every file and output: class, tensor-parallel degree, load label, GPU pool."""
-
-    class_name: str
-    tp: int
-    load: str
-    pool: str = DEFAULT_POOL
-
-    def __str__(self) -> str:
-        place = "" if self.pool == DEFAULT_POOL else f" on {self.pool}"
-        return f"{self.class_name} TP{self.tp} {self.load}{place}"
-
-
-class ArmKey(NamedTuple):
-    """What names an arm: all cells of one class at one tensor-parallel degree on one pool."""
-
-    class_name: str
-    tp: int
-    pool: str = DEFAULT_POOL
-
-    def __str__(self) -> str:
-        place = "" if self.pool == DEFAULT_POOL else f" on {self.pool}"
-        return f"{self.class_name} TP{self.tp}{place}"
 
 
 class LoadKind(StrEnum):
@@ -152,6 +131,19 @@ class Facts:
     flops_per_s: float | None = None
     prefill_flop_per_token: float | None = None
     speculative_decoding: bool = False
+    variants: Mapping[str, Facts] = field(default_factory=dict)
+
+    def of(self, variant: str) -> Facts:
+        """The facts of an engine variant: its own, and of the GPUs those that all have in common.
+
+        Weight bytes and FLOP per token of the default variant say nothing of another: they would bound its cells unsoundly.
+        """
+        if variant == DEFAULT_VARIANT:
+            return self
+        own = self.variants.get(variant)
+        if own is None:
+            return Facts(hbm_bytes_per_s=self.hbm_bytes_per_s)
+        return replace(own, hbm_bytes_per_s=own.hbm_bytes_per_s or self.hbm_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +198,7 @@ class Cell:
     @property
     def arm(self) -> ArmKey:
         """The arm that the cell belongs to."""
-        return ArmKey(self.key.class_name, self.key.tp, self.key.pool)
+        return self.key.arm
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from fleetsieve.runs.stepping import Step
 def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:
     """A plan, or the one that a certificate commits; one line a class.
 
-    Columns: class, tp, load and pool (None where the class is not served), replicas, gpus, served_rps, demand_rps, fulfilment.
+    Columns: class, tp, load, pool and variant (None where the class is not served), replicas, gpus, served_rps, demand_rps and
+    fulfilment.
 
     >>> from fleetsieve.interactive import solve
     >>> plan_table(solve("paper-h100-31b"))[["class", "tp", "load", "replicas", "served_rps"]]
@@ -39,6 +40,7 @@ def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:
                 "tp": key.tp if key is not None else None,
                 "load": key.load if key is not None else None,
                 "pool": key.pool if key is not None else None,
+                "variant": key.variant if key is not None else None,
                 "replicas": got.replicas,
                 "gpus": got.gpus,
                 "served_rps": got.served_rps,
@@ -52,8 +54,9 @@ def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:
 def cells_table(known: Envelope | Certificate) -> pd.DataFrame:
     """What is known of every cell: intervals, measured or bounded, and whether a plan may commit it or hope for it.
 
-    Columns: class, tp, load, pool, gpus, measured, committable, possible, capacity_lo_rps and capacity_hi_rps of one replica, and
-    ttft_, e2e_ and tpot_p99_lo_s and _hi_s; an end that nothing bounds is 0 or inf. `bounded_by` names the assumptions at work.
+    Columns: class, tp, load, pool, variant, gpus, measured, committable, possible, capacity_lo_rps and capacity_hi_rps of one
+    replica, and ttft_, e2e_ and tpot_p99_lo_s and _hi_s; an end that nothing bounds is 0 or inf. `bounded_by` names the
+    assumptions at work.
     """
     envelope = known.envelope if isinstance(known, Certificate) else known
     rows = []
@@ -66,6 +69,7 @@ def cells_table(known: Envelope | Certificate) -> pd.DataFrame:
                     "tp": key.tp,
                     "load": key.load,
                     "pool": key.pool,
+                    "variant": key.variant,
                     "gpus": b.cell.gpus,
                     "measured": b.measured,
                     "committable": b.committable,

@@ -70,6 +70,20 @@ def with_only_tp(instance: Instance, degrees: Collection[int]) -> Instance:
     return replace(instance, cells=cells)
 
 
+def with_only_variant(instance: Instance, variants: Collection[str]) -> Instance:
+    """The instance with every cell of another engine variant excluded ("default" is the one without a name).
+
+    Raises:
+        UsageError: when no cell has one of the variants; those that there are are named.
+    """
+    known = sorted({cell.key.variant for cell in instance.cells})
+    for name in variants:
+        if name not in known:
+            raise UsageError(f"no cell has the variant {name!r}", f"there are {', '.join(known)}")
+    cells = tuple(replace(cell, excluded=cell.excluded or cell.key.variant not in variants) for cell in instance.cells)
+    return replace(instance, cells=cells)
+
+
 def with_demands(instance: Instance, demand_rps: Mapping[str, float]) -> Instance:
     """The instance with the demand of some classes (requests/s >= 0) replaced."""
     return _replaced(instance, "demand", {name: {"demand_rps": value} for name, value in demand_rps.items()})

@@ -63,7 +63,7 @@ def _tops(envelope: Envelope, own: ClassEnvelope) -> list[LadderTop]:
     ends = [
         (arm, ladder[-1], _next_rung(ladder, view.arms[arm]))
         for arm, ladder in view.ladders.items()
-        if ladder and own.bounds[ladder[-1].key].committable and fits(ladder[-1], view.pools[arm.pool])
+        if ladder and own.bounds[ladder[-1].key].committable and fits(ladder[-1], view.pools[arm.server.pool])
     ]
     if not ends:
         return []

@@ -60,6 +60,7 @@ SCHEMA_1 = frozenset(
             "tp",
             "load",
             "pool",
+            "variant",
             "replicas",
             "gpus",
             "served_rps",

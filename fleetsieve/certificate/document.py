@@ -15,7 +15,7 @@ from fleetsieve.certificate.certify import Certificate
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.certificate.sentence import rests_on_bounds, verdict_sentence
 from fleetsieve.extensions import origin_of, package_versions
-from fleetsieve.instance import TAIL_METRICS, CellKey
+from fleetsieve.instance import DEFAULT_VARIANT, TAIL_METRICS, CellKey, ServerKey
 from fleetsieve.interval import Interval
 
 Document = dict[str, Any]
@@ -116,6 +116,7 @@ def _class_document(got: ClassAllocation, envelope: Envelope) -> Document:
         "tp": key.tp if key else None,
         "load": key.load if key else None,
         "pool": key.pool if key else None,
+        **variant_document(key),
         "replicas": got.replicas,
         "gpus": got.gpus,
         "served_rps": got.served_rps,
@@ -157,12 +158,18 @@ def top_document(top: LadderTop) -> Document:
 
 def key_document(key: CellKey) -> Document:
     """A cell's key."""
-    return {"class": key.class_name, "tp": key.tp, "load": key.load, "pool": key.pool}
+    return {"class": key.class_name, "tp": key.tp, "load": key.load, "pool": key.pool, **variant_document(key)}
+
+
+def variant_document(key: CellKey | None) -> Document:
+    """The variant of a key where it is not the default one: documents without variants stay as they were."""
+    return {"variant": key.variant} if key is not None and key.variant != DEFAULT_VARIANT else {}
 
 
 def key_of(document: Mapping[str, Any]) -> CellKey:
     """The key in a document made by `key_document` (or in a plan's class entry)."""
-    return CellKey(document["class"], int(document["tp"]), document["load"], document["pool"])
+    server = ServerKey(int(document["tp"]), document["pool"], document.get("variant", DEFAULT_VARIANT))
+    return CellKey(document["class"], server, document["load"])
 
 
 def _interval(interval: Interval) -> Document:

@@ -18,7 +18,7 @@ from fleetsieve.bounds.statistics import KnownCell, Rules
 from fleetsieve.certificate.certify import Certificate, Verdict
 from fleetsieve.certificate.gap import Gap
 from fleetsieve.certificate.replacing import replacing
-from fleetsieve.instance import DEFAULT_POOL, NOISE_KEYS, TAIL_METRICS, CellKey, Status
+from fleetsieve.instance import NOISE_KEYS, TAIL_METRICS, CellKey, Status
 from fleetsieve.interval import lower_text, upper_text
 
 PLAN_RESTS_ON = (
@@ -299,8 +299,7 @@ def placement(name: object, replicas: int) -> str:
     """A configuration and its replicas in short: "TP4 c64 x2", or "none"."""
     if not isinstance(name, CellKey):
         return "none"
-    pool = "" if name.pool == DEFAULT_POOL else f" on {name.pool}"
-    return f"TP{name.tp} {name.load}{pool} x{replicas}"
+    return f"{name.configuration} x{replicas}"
 
 
 def gap_text(gap: Gap) -> str:

@@ -10,6 +10,7 @@ from fleetsieve.cli.main import emit
 from fleetsieve.cli.probing import Probing, prepared
 from fleetsieve.cli.run_loop import Request, sieve_of
 from fleetsieve.errors import UsageError
+from fleetsieve.keys import DEFAULT_VARIANT, ServerKey
 
 DRAWS = 5
 
@@ -31,13 +32,15 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
         say(messages(), f"warning: {sentence}", "yellow")
     config, cells = ready.config, ready.cells
     predictions = read_predictions(prior, read.instance).predictions if prior is not None else None
-    tps = [] if probing.endpoints else sorted({cell.key.tp for cell in cells})
-    commands = {tp: command_of(config, tp, config.ports[0]) for tp in tps}
-    environments = {tp: environment_of(config, tp, config.gpus[:tp]) for tp in tps}
+    kinds = {ServerKey(cell.key.tp, variant=cell.key.variant) for cell in cells}
+    servers = [] if probing.endpoints else sorted(kinds)
+    configs = {server: config.of(server.variant) for server in servers}
+    commands = {server: command_of(configs[server], server.tp, config.ports[0]) for server in servers}
+    environments = {server: environment_of(configs[server], server.tp, config.gpus[: server.tp]) for server in servers}
     if not as_json:  # before the imagined runs, which may take a minute
-        for tp in tps:
-            words = [f"{name}={value}" for name, value in environments[tp].items()]
-            say(results(), f"TP {tp}: {shlex.join([*words, *commands[tp]])}")
+        for server in servers:
+            words = [f"{name}={value}" for name, value in environments[server].items()]
+            say(results(), f"TP {server.degree}: {shlex.join([*words, *commands[server]])}")
         for tp, url in probing.endpoints.items():
             say(results(), f"TP {tp}: measured at {url}")
         say(results(), f"load by {config.load.generator}")
@@ -58,7 +61,15 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
                 "expected_range_gpu_s": [imagined[0], imagined[-1]],
                 "full_grid_gpu_s": grid,
                 "worst_case_gpu_s": worst,
-                "servers": [{"tp": tp, "command": commands[tp], "environment": environments[tp]} for tp in tps],
+                "servers": [
+                    {
+                        "tp": server.tp,
+                        **({} if server.variant == DEFAULT_VARIANT else {"variant": server.variant}),
+                        "command": commands[server],
+                        "environment": environments[server],
+                    }
+                    for server in servers
+                ],
                 "endpoints": {str(tp): url for tp, url in probing.endpoints.items()},
                 "generator": config.load.generator,
             }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleetsieve.certificate.document import variant_document
 from fleetsieve.cli import options
 from fleetsieve.cli import probing as probings
 from fleetsieve.cli.main import emit
@@ -48,7 +49,6 @@ def command(
     """
     from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
     from fleetsieve.files import append_measurement, read_instance, resolve
-    from fleetsieve.loop.cost import server_of
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.presentation.steps import measured_line
     from fleetsieve.presentation.terminal import messages, results, say
@@ -67,8 +67,8 @@ def command(
         read = read_instance(path)
         allowed = probings.prepared(probing, read, seed).cells
         chosen = list(allowed) if grid else [_cell(read.instance, text, allowed) for text in cells]
-        looks = [cell for _ in range(repeat) for cell in sorted(chosen, key=lambda c: (server_of(c), c.key))]
-        looks = sorted(_missing(looks, read) if grid else looks, key=server_of)
+        looks = [cell for _ in range(repeat) for cell in sorted(chosen, key=lambda c: (c.key.server, c.key))]
+        looks = sorted(_missing(looks, read) if grid else looks, key=lambda c: c.key.server)
         rows = list(read.measurements)
         view = LiveView(messages())
         made: list[Measurement] = []
@@ -102,7 +102,7 @@ def _how_to_go_on(path: Path, looks: list[Cell], made: int, *, grid: bool) -> st
     kept = f"{made} of {len(looks)} looks are in {path}/measurements.csv"
     if grid:
         return f"{kept}; go on with the same command"
-    waiting = Counter(shlex.quote(f"{c.key.class_name},{c.key.tp},{c.key.load}") for c in looks[made:])
+    waiting = Counter(shlex.quote(_typed(c)) for c in looks[made:])
     rest = ", ".join(f"--cell {text} --repeat {count}" for text, count in waiting.items())
     return f"{kept}; not yet measured: {rest}" if rest else kept
 
@@ -120,13 +120,10 @@ def _missing(looks: list[Cell], read: Folder) -> list[Cell]:
 
 
 def _cell(instance: Instance, text: str, allowed: tuple[Cell, ...]) -> Cell:
-    """The cell that `CLASS,TP,LOAD` names; the last two commas separate, so a class name may hold some."""
-    name, tp, load = (["", "", "", *text.rsplit(",", 2)])[-3:]
-    found = [
-        cell for cell in instance.cells if (cell.key.class_name, str(cell.key.tp), cell.key.load) == (name, tp, load)
-    ]
+    """The cell that `CLASS,TP,LOAD` names (`CLASS,TP VARIANT,LOAD` one of an engine variant)."""
+    found = [cell for cell in instance.cells if _typed(cell) == text]
     if not found:
-        known = ", ".join(f"{c.key.class_name},{c.key.tp},{c.key.load}" for c in instance.cells[:3])
+        known = ", ".join(map(_typed, instance.cells[:3]))
         raise UsageError(f"--cell {text!r} is no cell of {instance.name}", f"written as CLASS,TP,LOAD: {known}, ...")
     if found[0] not in allowed:
         raise UsageError(
@@ -135,11 +132,17 @@ def _cell(instance: Instance, text: str, allowed: tuple[Cell, ...]) -> Cell:
     return found[0]
 
 
+def _typed(cell: Cell) -> str:
+    """A cell as it is typed on the command line."""
+    return f"{cell.key.class_name},{cell.key.server.degree},{cell.key.load}"
+
+
 def _document(row: Measurement) -> dict[str, Any]:
     return {
         "class": row.key.class_name,
         "tp": row.key.tp,
         "load": row.key.load,
+        **variant_document(row.key),
         "seed": row.seed,
         "status": str(row.status),
         "throughput_rps": row.throughput_rps.value,

@@ -71,6 +71,7 @@ _WHAT_IF = (
     click.option("--floor", "floors", multiple=True, metavar="CLASS=RPS", help="Set a class's floor, requests/s (then critical)."),
     click.option("--gpus", type=int, metavar="N", help="Decide for a fleet of N GPUs."),
     click.option("--only-tp", "only_tp", type=int, multiple=True, metavar="N", help="Allow this TP degree only (repeatable)."),
+    click.option("--only-variant", multiple=True, metavar="NAME", help="Allow this engine variant only (repeatable)."),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleetsieve.errors import FleetSieveError, InputError, UsageError
+from fleetsieve.keys import DEFAULT_VARIANT
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
@@ -189,6 +190,20 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
                 f"serve.toml has [load.class.{name}], and {instance.name} has no such class",
                 f"it has {', '.join(classes)}",
             )
+    variants = sorted({cell.key.variant for cell in instance.cells} - {DEFAULT_VARIANT})
+    for name in config.per_variant:
+        if name not in variants:
+            raise UsageError(
+                f"serve.toml has [serve.variant.{name}], and {instance.name} has no cell of that variant",
+                f"its variants are {', '.join(variants)}"
+                if variants
+                else "give its cells in a column variant of cells.csv",
+            )
+    if lacking := [name for name in variants if name not in config.per_variant]:
+        raise UsageError(
+            f"{instance.name} has cells of variant {lacking[0]}, and serve.toml does not say how they are served",
+            f"write [serve.variant.{lacking[0]}] with arguments, environment, model or command",
+        )
     tps = sorted({cell.key.tp for cell in instance.cells})
     for tp in config.per_tp:
         if tp not in tps:
@@ -213,9 +228,11 @@ def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSie
         for url in endpoints.values()
         if (why := Endpoint(url, config.served_name).unfit()) is not None
     ]
-    if not endpoints and program_path(config) is None:
-        hint = "install it, or give its path: [serve] command = [...]"
-        absent.append(EngineMissing(why_not_run(config.command[0], "starts a server"), hint))
+    for name in () if endpoints else (DEFAULT_VARIANT, *config.per_variant):
+        if program_path(served := config.of(name)) is None:
+            section = "[serve]" if name == DEFAULT_VARIANT else f"[serve.variant.{name}]"
+            hint = f"install it, or give its path: {section} command = [...]"
+            absent.append(EngineMissing(why_not_run(served.command[0], "starts a server"), hint))
     return tuple(absent)
 
 

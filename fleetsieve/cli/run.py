@@ -15,6 +15,7 @@ from fleetsieve.cli import options
 from fleetsieve.cli import probing as probings
 from fleetsieve.cli.run_loop import HORIZON, Request, go_on
 from fleetsieve.errors import UsageError
+from fleetsieve.keys import DEFAULT_VARIANT
 
 
 @click.command("run")
@@ -174,4 +175,5 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
              "policy": wanted.policy, "seed": wanted.seed, "rule_set": CURRENT}  # fmt: skip
     if wanted.horizon_h is not None:
         start[HORIZON] = wanted.horizon_h
-    journal.create(source, out, start, hidden=table, prior=prior, serve=probing.config)
+    variants = any(cell.key.variant != DEFAULT_VARIANT for cell in read.instance.cells)
+    journal.create(source, out, start, hidden=table, prior=prior, serve=probing.config, variants=variants)

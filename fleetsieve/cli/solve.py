@@ -44,6 +44,7 @@ def command(
     floors: tuple[str, ...],
     gpus: int | None,
     only_tp: tuple[int, ...],
+    only_variant: tuple[str, ...],
     bounds: str,
     eta: float | None,
     epsilon: float | None,
@@ -73,6 +74,8 @@ def command(
         instance = what_if.with_gpus(instance, gpus)
     if only_tp:
         instance = what_if.with_only_tp(instance, only_tp)
+    if only_variant:
+        instance = what_if.with_only_variant(instance, only_variant)
     if out is not None and (instance != read.instance or formulation != "lexicographic"):
         raise UsageError(
             "--certificate speaks of the files alone: it goes with no option that varies the instance",

@@ -8,27 +8,29 @@ from typing import Any
 from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
+from fleetsieve.instance import ServerKey
 
 Row = dict[str, Any]
 
 
 def capacity_rows(certificate: Certificate) -> list[Row]:
-    """One row a class and TP: the most feasible requests/s per GPU that is measured, and the most that is still possible."""
+    """One row a class, TP and variant: the highest feasible requests/s per GPU measured, and the highest still possible."""
     envelope = certificate.envelope
     share = envelope.instance.fleet.max_utilisation
     rows = []
     for workload in envelope.instance.classes:
-        class_envelope = envelope.classes[workload.name]
-        for tp in sorted({key.tp for key in class_envelope.bounds}):
-            cells = [b for key, b in class_envelope.bounds.items() if key.tp == tp]
+        bounds = envelope.classes[workload.name].bounds
+        for tp, variant in sorted({(key.tp, key.variant) for key in bounds}):
+            cells = [b for key, b in bounds.items() if (key.tp, key.variant) == (tp, variant)]
+            name = f"TP{plain(ServerKey(tp, variant=variant).degree)}"
             measured = [(b.capacity_rps.lo * share / b.cell.gpus, b.cell.key.load) for b in cells if b.committable]
             sure, load = max(measured, default=(0.0, ""))
             most = max((b.capacity_rps.hi * share / b.cell.gpus for b in cells if b.possible), default=0.0)
             rows.append(
                 {
                     "class": plain(workload.name),
-                    "tp": f"TP{tp}",
-                    "where": f"{plain(workload.name)} TP{tp}",
+                    "tp": name,
+                    "where": f"{plain(workload.name)} {name}",
                     "sure": sure,
                     "most": most if math.isfinite(most) else None,
                     "told": f"{sure:.4g} requests/s per GPU, at {plain(load)}" if load else "nothing keeps its SLO yet",
@@ -52,7 +54,7 @@ def capacity_chart(certificate: Certificate, palette: Palette = LIGHT) -> Chart:
     top = max([row["sure"] for row in rows] + [row["most"] or 0.0 for row in rows] + [1e-9])
     for row in rows:
         row["top"] = top if row["most"] is None else max(row["most"], row["sure"])
-    degrees = sorted({row["tp"] for row in rows}, key=lambda tp: int(tp[2:]))
+    degrees = sorted({row["tp"] for row in rows}, key=lambda tp: (int(tp[2:].split()[0]), tp))
     base = alt.Chart(values(rows)).encode(
         x=alt.X("tp:N", sort=degrees, title="TP degree", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("class:N", sort=names),

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleetsieve.errors import SolverMissing, spelled_out
 from fleetsieve.figures.palette import Palette
-from fleetsieve.instance import DEFAULT_POOL, CellKey
+from fleetsieve.instance import CellKey
 
 WIDTH, HEIGHT = 520, 240
 """Pixels of one panel in a file."""
@@ -45,8 +45,11 @@ def plain(text: str) -> str:
 
 def titled(key: CellKey) -> dict[str, Any]:
     """The parts of a cell's key, and its name in a tooltip."""
-    pool = "" if key.pool == DEFAULT_POOL else f" on {plain(key.pool)}"
-    parts = {"class": plain(key.class_name), "tp": f"TP{key.tp}", "load": f"{plain(key.load)}{pool}"}
+    parts = {
+        "class": plain(key.class_name),
+        "tp": f"TP{plain(key.server.degree)}",
+        "load": plain(f"{key.load}{key.server.place}"),
+    }
     return {**parts, "cell": " ".join(parts.values())}
 
 

@@ -10,7 +10,7 @@ from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.figures.rungs import ladder_cells, load_title
 from fleetsieve.figures.states import SIGNS, UNUSABLE, State, colours, limits_text, rate, state_of, state_text
-from fleetsieve.instance import CellKey
+from fleetsieve.instance import DEFAULT_POOL, CellKey
 
 ROW = 36
 """Pixels of one TP degree's row."""
@@ -63,7 +63,7 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
 
 
 def _arm_name(key: CellKey) -> str:
-    return f"TP{key.tp}" if key == CellKey(*key[:3]) else f"TP{key.tp} {plain(key.pool)}"
+    return f"TP{plain(key.server.degree)}" + ("" if key.pool == DEFAULT_POOL else f" {plain(key.pool)}")
 
 
 def _short(label: str) -> str:

@@ -12,6 +12,7 @@ from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.figures.rungs import Row, labels_in_order, ladder_rows, limited_metrics, load_title
+from fleetsieve.instance import ServerKey
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 ROOM, HEADROOM = 1.6, 2.2
@@ -92,8 +93,8 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
 
 def shapes_of(certificate: Certificate) -> dict[str, str]:
     """The shape of each TP degree, the same for every class."""
-    degrees = sorted({cell.key.tp for cell in certificate.envelope.instance.cells})
-    return {f"TP{tp}": SHAPES[place % len(SHAPES)] for place, tp in enumerate(degrees)}
+    servers = sorted({ServerKey(cell.key.tp, variant=cell.key.variant) for cell in certificate.envelope.instance.cells})
+    return {f"TP{plain(server.degree)}": SHAPES[place % len(SHAPES)] for place, server in enumerate(servers)}
 
 
 def _legend(base: Chart, degrees: Sequence[str], shapes: Mapping[str, str], palette: Palette) -> Chart:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from fleetsieve.files.classes import ClassesFile
 from fleetsieve.files.faults import FaultList, close_match, listed
-from fleetsieve.files.schema import CELLS, FLAG_WORDS, number_text
+from fleetsieve.files.schema import CELLS, FLAG_WORDS, VARIANT, number_text
 from fleetsieve.files.spelling import SPELLED_TWICE, composed
 from fleetsieve.files.table import Table, optional, read_table
-from fleetsieve.instance import DEFAULT_POOL, ArmKey, Cell, CellKey, LoadKind, Pool
+from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, ArmKey, Cell, CellKey, LoadKind, Pool, ServerKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +89,20 @@ def unknown_pool(name: str, known: Mapping[str, Pool]) -> str:
 
 def _rows(table: Table) -> Iterator[_Row]:
     numbers = table.numbers
-    for line, name, tp, load, pool, kind, offered, gpus in zip(
+    for line, name, tp, load, pool, variant, kind, offered, gpus in zip(
         table.lines.tolist(),
         table.text["class"],
         numbers["tp"].tolist(),
         table.text["load"],
         table.text["pool"],
+        table.text[VARIANT],
         table.text["load_kind"],
         numbers["offered"].tolist(),
         numbers["gpus"].tolist(),
         strict=True,
     ):
-        key = CellKey(name, 0 if math.isnan(tp) else int(tp), load, pool or DEFAULT_POOL)
+        server = ServerKey(0 if math.isnan(tp) else int(tp), pool or DEFAULT_POOL, variant or DEFAULT_VARIANT)
+        key = CellKey(name, server, load)
         yield _Row(line, key, kind, offered, gpus)
 
 
@@ -154,7 +156,7 @@ def _check_arms(rows: Sequence[_Row], faults: FaultList) -> None:
     for row in rows:
         if not (row.key.class_name and row.key.tp):
             continue
-        arm = ArmKey(row.key.class_name, row.key.tp, row.key.pool)
+        arm = row.key.arm
         if row.kind and first.setdefault(arm, row).kind != row.kind:
             message = f"{row.kind!r}, but line {first[arm].line} has {first[arm].kind!r}; an arm ({arm}) has one kind"
             faults.add(row.line, "load_kind", "two load kinds", message)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fleetsieve.errors import UsageError
-from fleetsieve.files.schema import BOUNDED, CELLS, CLASSES, MEASUREMENTS, bound_names
-from fleetsieve.instance import DEFAULT_POOL, Cell, Measurement, WorkloadClass
+from fleetsieve.files.schema import BOUNDED, CELLS, CLASSES, MEASUREMENTS, VARIANT, bound_names
+from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, Cell, Measurement, WorkloadClass
 
 
-def measurement_header() -> str:
-    """The first line of measurements.csv, without its line end."""
-    return _header(MEASUREMENTS_WRITTEN)
+def measurement_header(*, variants: bool = False) -> str:
+    """The first line of measurements.csv, without its line end; `variants`: with the column of engine variants."""
+    return _header(_written(MEASUREMENTS_WRITTEN, variants))
 
 
 def measurement_row(measurement: Measurement, columns: Sequence[str] | None = None) -> str:
@@ -28,6 +28,7 @@ def measurement_row(measurement: Measurement, columns: Sequence[str] | None = No
         "tp": measurement.key.tp,
         "load": measurement.key.load,
         "pool": _pool(measurement.key.pool),
+        VARIANT: _variant(measurement.key.variant),
         "seed": measurement.seed,
         "status": measurement.status.value,
         "requests": measurement.requests,
@@ -43,11 +44,11 @@ def measurement_row(measurement: Measurement, columns: Sequence[str] | None = No
         low, high = bound_names(name)
         values |= {name: reading.value, low: reading.lo, high: reading.hi}
     if columns is None:
-        columns = MEASUREMENTS_WRITTEN
-    elif lacking := [name for name, value in values.items() if name not in columns and value not in (None, "")]:
+        columns = _written(MEASUREMENTS_WRITTEN, bool(values[VARIANT]))
+    if lacking := [name for name, value in values.items() if name not in columns and value not in (None, "")]:
         raise UsageError(
             f"the table has no column {lacking[0]}, and the measurement of {measurement.key} has a value for it",
-            "the table is of an older version: start a new run from it, with another --out",
+            "the table is of an older version, or of an instance without variants: start a new run from it, with another --out",
         )
     return _row(values.get(name) for name in columns)
 
@@ -55,12 +56,15 @@ def measurement_row(measurement: Measurement, columns: Sequence[str] | None = No
 def header_columns(table: bytes) -> tuple[str, ...]:
     """The columns of a measurements.csv in their order; none where its header is not one that a version has written."""
     names = table.split(b"\n", 1)[0].decode("utf-8", "replace").split(",")
-    return tuple(names) if set(names) <= set(MEASUREMENTS_WRITTEN) else ()
+    return tuple(names) if set(names) <= {*MEASUREMENTS_WRITTEN, VARIANT} else ()
 
 
 def measurements_text(measurements: Iterable[Measurement]) -> str:
     """The whole of measurements.csv."""
-    return _lines([measurement_header(), *map(measurement_row, measurements)])
+    rows = list(measurements)
+    variants = any(row.key.variant != DEFAULT_VARIANT for row in rows)
+    columns = _written(MEASUREMENTS_WRITTEN, variants)
+    return _lines([_header(columns), *(measurement_row(row, columns) for row in rows)])
 
 
 def classes_text(classes: Iterable[WorkloadClass]) -> str:
@@ -87,6 +91,8 @@ def classes_text(classes: Iterable[WorkloadClass]) -> str:
 
 def cells_text(cells: Iterable[Cell]) -> str:
     """The whole of cells.csv."""
+    stated = list(cells)
+    variants = any(cell.key.variant != DEFAULT_VARIANT for cell in stated)
     rows = (
         _row(
             (
@@ -94,6 +100,7 @@ def cells_text(cells: Iterable[Cell]) -> str:
                 cell.key.tp,
                 cell.key.load,
                 _pool(cell.key.pool),
+                *([_variant(cell.key.variant)] if variants else []),
                 cell.load_kind.value,
                 cell.offered,
                 cell.gpus,
@@ -101,17 +108,25 @@ def cells_text(cells: Iterable[Cell]) -> str:
                 "true" if cell.excluded else "",
             )
         )
-        for cell in cells
+        for cell in stated
     )
-    return _lines([_header(column.name for column in CELLS), *rows])
+    return _lines([_header(_written([column.name for column in CELLS], variants)), *rows])
 
 
 MEASUREMENTS_WRITTEN = tuple(column.name for column in MEASUREMENTS)
-"""The columns that are written: all that are known."""
+"""The columns that are written: all that are known, that of variants where a cell has one."""
+
+
+def _written(columns: Sequence[str], variants: bool) -> tuple[str, ...]:
+    return tuple(name for name in columns if variants or name != VARIANT)
 
 
 def _pool(name: str) -> str:
     return "" if name == DEFAULT_POOL else name
+
+
+def _variant(name: str) -> str:
+    return "" if name == DEFAULT_VARIANT else name
 
 
 def _header(names: Iterable[str]) -> str:

@@ -12,15 +12,17 @@ from fleetsieve.files.building import build_measurements, collector_paused
 from fleetsieve.files.cells import unknown_class, unknown_pool
 from fleetsieve.files.faults import FaultList, close_match, listed
 from fleetsieve.files.plausibility import suspect_measurements
-from fleetsieve.files.schema import BOUNDED, MEASUREMENTS, bound_names, number_text
+from fleetsieve.files.schema import BOUNDED, MEASUREMENTS, VARIANT, bound_names, number_text
 from fleetsieve.files.spelling import composed
 from fleetsieve.files.table import Table, read_table
 from fleetsieve.instance import (
     DEFAULT_POOL,
+    DEFAULT_VARIANT,
     Cell,
     CellKey,
     Measurement,
     Pool,
+    ServerKey,
     WorkloadClass,
 )
 
@@ -54,6 +56,7 @@ def read_rows(
     if table is None or not len(table):
         return ()
     table = table.respelled("class", known.classes or ()).respelled("pool", known.pools or ())
+    table = table.respelled(VARIANT, {key.variant for key in known.cell_keys or ()})
     places, keys = _places(table, known.cell_keys or ())
     _check_keys(table, places, keys, known, faults)
     _check_repeats(table, places, keys, faults)
@@ -67,21 +70,22 @@ def _places(table: Table, cell_keys: Sequence[CellKey]) -> tuple[NDArray[np.int6
     import numpy as np
 
     keys = list(cell_keys)
-    # A NamedTuple equals the plain tuple, and 4.0 equals 4: no key has to be built to be found.
-    known: dict[tuple[str, float, str, str], int] = {(*key,): place for place, key in enumerate(keys)}
-    alike = {(key.class_name, key.tp, composed(key.load), key.pool): place for place, key in enumerate(keys)}
+    # 4.0 equals 4, so no key has to be built to be found.
+    known = {(k.class_name, float(k.tp), k.load, k.pool, k.variant): place for place, k in enumerate(keys)}
+    alike = {(k.class_name, k.tp, composed(k.load), k.pool, k.variant): place for place, k in enumerate(keys)}
     pools = [pool or DEFAULT_POOL for pool in table.text["pool"]]
+    variants = [variant or DEFAULT_VARIANT for variant in table.text[VARIANT]]
     places = []
-    for key in zip(table.text["class"], table.numbers["tp"].tolist(), table.text["load"], pools, strict=True):
+    for key in zip(table.text["class"], table.numbers["tp"].tolist(), table.text["load"], pools, variants, strict=True):
         place = known.get(key)
         if place is None:
-            name, tp, load, pool = key
-            place = alike.get((name, tp, composed(load), pool), FAULTY)
+            name, tp, load, pool, variant = key
+            place = alike.get((name, tp, composed(load), pool, variant), FAULTY)
             if place != FAULTY:
                 known[key] = place
             elif name and load and not math.isnan(tp):
                 place = known[key] = len(keys)
-                keys.append(CellKey(name, int(tp), load, pool))
+                keys.append(CellKey(name, ServerKey(int(tp), pool, variant), load))
         places.append(place)
     return np.array(places, dtype=np.int64), keys
 
@@ -123,9 +127,16 @@ def _unknown_cell(key: CellKey, cell_keys: Sequence[CellKey]) -> str:
     loads = [cell.load for cell in cell_keys if cell._replace(load=key.load) == key]
     if loads:
         close = close_match(key.load, loads) or f"; it has {listed(loads)}"
-        return f"load {key.load!r} of {key.class_name} TP{key.tp} is not in cells.csv{close}"
-    degrees = sorted({cell.tp for cell in cell_keys if cell.class_name == key.class_name and cell.pool == key.pool})
-    has = f"{key.class_name} has tp {listed(degrees)}" if degrees else f"{key.class_name} has no cell on this pool"
+        return f"load {key.load!r} of {key.arm} is not in cells.csv{close}"
+    alike = [cell for cell in cell_keys if cell.class_name == key.class_name and cell.pool == key.pool]
+    degrees = sorted({cell.tp for cell in alike if cell.variant == key.variant})
+    variants = sorted({cell.variant for cell in alike})
+    if degrees:
+        has = f"{key.class_name} has tp {listed(degrees)}"
+    elif alike:
+        has = f"{key.class_name} has variant {listed(variants)}" + close_match(key.variant, variants)
+    else:
+        has = f"{key.class_name} has no cell on this pool"
     return f"the cell {key} is not in cells.csv; {has}"
 
 

@@ -12,10 +12,10 @@ from fleetsieve.files.cells import unknown_class
 from fleetsieve.files.csv_rows import open_rows
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.plausibility import LONGEST_S
-from fleetsieve.files.schema import AT_LEAST_ONE, MEASUREMENTS, POSITIVE, Column, Kind
+from fleetsieve.files.schema import AT_LEAST_ONE, MEASUREMENTS, POSITIVE, VARIANT, Column, Kind
 from fleetsieve.files.spelling import composed
 from fleetsieve.files.table import Table, optional, read_table
-from fleetsieve.instance import DEFAULT_POOL, CellKey, Instance, Status
+from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, CellKey, Instance, ServerKey, Status
 from fleetsieve.loop.predictions import Prediction, Predictions
 
 LATENCIES = ("ttft_p99_s", "e2e_p99_s", "tpot_p99_s")
@@ -25,6 +25,7 @@ PREDICTIONS = (
     Column("tp", Kind.INTEGER, required=True, range=AT_LEAST_ONE, unit="GPUs"),
     Column("load", required=True, unit="label of a load of cells.csv"),
     Column("pool"),
+    Column(VARIANT),
     Column("throughput_rps", Kind.NUMBER, range=POSITIVE, unit="requests/s of one replica", header=True),
     *(Column(name, Kind.NUMBER, range=POSITIVE, unit="seconds") for name in LATENCIES),
 )
@@ -50,8 +51,9 @@ class PriorFile:
 def read_predictions(path: str | Path, instance: Instance) -> PriorFile:
     """The predictions in the file `path`: a prior.csv or a measurements.csv, of this instance or of one with the same cells.
 
-    Columns class, tp, load, pool, throughput_rps and the p99 latencies (empty: no prediction); all others of measurements.csv may
-    be there. Of several rows of a cell, each with its own seed, the median of each value predicts; rows that failed do not count.
+    Columns class, tp, load, pool, variant, throughput_rps and the p99 latencies (empty: no prediction); all others of
+    measurements.csv may be there. Of several rows of a cell, each with its own seed, the median of each value predicts; rows that
+    failed do not count.
 
     Raises:
         UsageError: when there is no such file.
@@ -102,18 +104,20 @@ def _found(table: Table, instance: Instance, faults: FaultList) -> dict[CellKey,
 
 
 def _alike(key: CellKey) -> CellKey:
-    return CellKey(composed(key.class_name), key.tp, composed(key.load), composed(key.pool))
+    server = ServerKey(key.tp, composed(key.pool), composed(key.variant))
+    return CellKey(composed(key.class_name), server, composed(key.load))
 
 
 def _rows(table: Table) -> Iterator[tuple[int, CellKey, int, Prediction | None]]:
     """Line, key, seed and prediction of the rows whose key has no faulty part; None for a measurement that failed."""
     values = zip(*(optional(table.numbers[name]) for name in VALUES), strict=True)
-    for line, name, tp, load, pool, seed, status, row in zip(
+    for line, name, tp, load, pool, variant, seed, status, row in zip(
         table.lines.tolist(),
         table.text["class"],
         optional(table.numbers["tp"]),
         table.text["load"],
         table.text["pool"],
+        table.text[VARIANT],
         optional(table.numbers["seed"]),
         table.text["status"],
         values,
@@ -121,7 +125,8 @@ def _rows(table: Table) -> Iterator[tuple[int, CellKey, int, Prediction | None]]
     ):
         if name and load and tp is not None:
             predicted = None if status and status != Status.OK else Prediction(*(value or None for value in row))
-            yield line, CellKey(name, int(tp), load, pool or DEFAULT_POOL), int(seed or 0), predicted
+            server = ServerKey(int(tp), pool or DEFAULT_POOL, variant or DEFAULT_VARIANT)
+            yield line, CellKey(name, server, load), int(seed or 0), predicted
 
 
 def _median(rows: Sequence[Prediction]) -> Prediction:

@@ -20,7 +20,7 @@ from fleetsieve.files.faults import FaultList
 from fleetsieve.files.replacing import replace_bytes
 from fleetsieve.files.schema import NON_NEGATIVE, Column, Kind, Range, number_text
 from fleetsieve.files.table import Table, read_table
-from fleetsieve.instance import DEFAULT_POOL, CellKey, Measurement
+from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, CellKey, Measurement
 
 if TYPE_CHECKING:
     from fleetsieve.records import RequestRecords
@@ -78,8 +78,10 @@ def record_name(key: CellKey, seed: int) -> str:
 def _stem(key: CellKey) -> str:
     # A hyphen inside a part is escaped: those that are left separate the parts, so different keys give different names.
     # So is a leading dot, which would hide the file.
-    name, load, pool = (quote(part, safe="").replace("-", "%2D") for part in (key.class_name, key.load, key.pool))
+    parts = (key.class_name, key.load, key.pool, key.variant)
+    name, load, pool, variant = (quote(part, safe="").replace("-", "%2D") for part in parts)
     stem = f"{name}-tp{key.tp}-{load}" + (f"-pool-{pool}" if key.pool != DEFAULT_POOL else "")
+    stem += f"-variant-{variant}" if key.variant != DEFAULT_VARIANT else ""
     stem = f"%2E{stem[1:]}" if stem[0] == "." else stem
     if len(stem) <= LONGEST_STEM:
         return stem
@@ -249,4 +251,5 @@ def _strays(
 def _plain(key: CellKey) -> str:
     """A look's name as a person would write it, without escapes."""
     pool = f"-pool-{key.pool}" if key.pool != DEFAULT_POOL else ""
-    return unicodedata.normalize("NFC", f"{key.class_name}-tp{key.tp}-{key.load}{pool}")
+    variant = f"-variant-{key.variant}" if key.variant != DEFAULT_VARIANT else ""
+    return unicodedata.normalize("NFC", f"{key.class_name}-tp{key.tp}-{key.load}{pool}{variant}")

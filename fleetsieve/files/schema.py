@@ -143,11 +143,15 @@ CLASSES = (
 LIMITS_MS = tuple(_limit(f"max_{metric}_p99_ms", "milliseconds", "ms") for metric in TAIL_METRICS)
 """Columns of classes.csv in place of those in seconds; they are read and never written."""
 
+VARIANT = "variant"
+"""The column of engine variants: it is written where a cell has another than the default one."""
+
 CELLS = (
     _text("class", "name of a class of classes.csv", required=True),
     _whole("tp", AT_LEAST_ONE, "GPUs", required=True),
     _text("load", "label of the load, such as c16 or r2.5", required=True),
     _text("pool"),
+    _text(VARIANT),
     Column("load_kind", Kind.CHOICE, required=True, choices=tuple(kind.value for kind in LoadKind)),
     Column("offered", Kind.NUMBER, range=POSITIVE, unit="requests/s or requests in flight", header=True),
     _whole("gpus", AT_LEAST_ONE, "GPUs per replica (tp x pp)", required=True),
@@ -185,6 +189,7 @@ MEASUREMENTS = (
     _whole("tp", AT_LEAST_ONE, "GPUs", required=True),
     _text("load", "label of a load of cells.csv", required=True),
     _text("pool"),
+    _text(VARIANT),
     _whole("seed", NON_NEGATIVE),
     Column("status", Kind.CHOICE, required=True, choices=tuple(status.value for status in Status)),
     _number("throughput_rps", "requests/s", RATE),

@@ -17,7 +17,7 @@ from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
 from fleetsieve.files.toml_lines import Place, line_of
 from fleetsieve.files.toml_reading import TomlTables, read_toml, shown
 from fleetsieve.files.toml_schema import Key, Type
-from fleetsieve.instance import DEFAULT_POOL, CertificateSettings, Facts, Fleet, MeasureSettings, Pool
+from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, CertificateSettings, Facts, Fleet, MeasureSettings, Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Reader(TomlTables):
             source=top.get("source", ""),
             max_utilisation=max_utilisation,
             pools=pools,
-            facts=Facts(**self.section("facts", schema.FACTS)),
+            facts=self.facts(),
             certificate=certificate,
             measure=measure,
             assumptions=self.assumptions(),
@@ -132,6 +132,23 @@ class _Reader(TomlTables):
                 self.tell((*place, "name"), "duplicate pool", message)
             pools.append(pool)
         return shared.get("max_utilisation", 1.0), tuple(pools)
+
+    def facts(self) -> Facts:
+        """[facts], and [facts.variant.NAME] for each engine variant that has facts of its own."""
+        table = self.table("facts") or {}
+        self.refuse_unknown(("facts",), table, [*schema.FACTS, "variant"])
+        stated, variants = table.get("variant", {}), {}
+        if not isinstance(stated, dict) or not all(isinstance(one, dict) for one in stated.values()):
+            right = "the facts of a variant are a section; write [facts.variant.NAME]"
+            self.tell(("facts", "variant"), "wrong type", right)
+            stated = {}
+        for name, one in stated.items():
+            place: Place = ("facts", "variant", name)
+            if name == DEFAULT_VARIANT:
+                self.tell(place, "default variant", f"the facts of the variant {name!r} stand in [facts]")
+            self.refuse_unknown(place, one, schema.FACTS)
+            variants[name] = Facts(**self.values(place, one, schema.FACTS))
+        return Facts(**self.values(("facts",), table, schema.FACTS), variants=variants)
 
     def pool(self, place: Place, table: Mapping[str, Any], keys: Mapping[str, Key]) -> Pool:
         values: dict[str, Any] = {"name": "" if "name" in keys else DEFAULT_POOL, "gpus": 0}

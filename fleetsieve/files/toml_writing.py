@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from fleetsieve.errors import UsageError
 from fleetsieve.files.toml_schema import SCHEMA_VERSION
-from fleetsieve.instance import DEFAULT_POOL, Fleet, Instance, Pool
+from fleetsieve.instance import DEFAULT_POOL, Facts, Fleet, Instance, Pool
 
 _PLAIN = re.compile("[A-Za-z0-9_-]+")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -28,15 +28,19 @@ def instance_text(instance: Instance) -> str:
     if instance.source:
         lines.append(f"source = {_value(instance.source)}")
     lines += _fleet(instance.fleet)
-    lines += _section(
-        "facts", asdict(instance.facts) | {"speculative_decoding": instance.facts.speculative_decoding or None}
-    )
+    lines += _section("facts", _facts(instance.facts))
+    for name in sorted(instance.facts.variants):
+        lines += _section(f"facts.variant.{_key(name)}", _facts(instance.facts.variants[name]))
     # A rule set belongs to a stored run or certificate, never to an instance.
     lines += _section("certificate", asdict(instance.certificate) | {"rule_set": None})
     lines += _section("measure", asdict(instance.measure))
     lines += _section("assumptions", {name: instance.assumptions[name] for name in sorted(instance.assumptions)})
     lines += _section("noise", {name: instance.noise[name] for name in sorted(instance.noise)})
     return "\n".join(lines) + "\n"
+
+
+def _facts(facts: Facts) -> dict[str, object]:
+    return asdict(facts) | {"speculative_decoding": facts.speculative_decoding or None, "variants": None}
 
 
 def _fleet(fleet: Fleet) -> Iterator[str]:

@@ -159,7 +159,7 @@ class Live:
             self._go_on()
             self._tell(Phase(key, "start", time.monotonic() - began_s, self._instance.measure.startup_s or None))
 
-        replica = self._starts.started(key.tp, lambda: self._replicas.take(key.tp, starting), self._way_on)
+        replica = self._starts.started(key.server, lambda: self._replicas.take(key.server, starting), self._way_on)
         if isinstance(replica, Failure):
             row = _failed(row, replica)
         else:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleetsieve.errors import FleetSieveError
+from fleetsieve.keys import ServerKey
 from fleetsieve.live.serving.config import ServeConfig
 from fleetsieve.live.serving.endpoint import Endpoint
 from fleetsieve.live.serving.external import ExternalServer
@@ -91,8 +92,8 @@ class Replicas:
             return len(set(tps)) == len(tps)
         return not self._config.gpus or sum(tps) <= len(self._config.gpus)
 
-    def take(self, tp: int, each: Callable[[], None] = lambda: None) -> Replica | Failure:
-        """A server with `tp` that can be measured, started where none is up; it is this caller's until `give_back`.
+    def take(self, server: ServerKey, each: Callable[[], None] = lambda: None) -> Replica | Failure:
+        """A server of this TP and variant, started where none is up; it is this caller's until `give_back`.
 
         `each` is called while it is waited for. What the start cost is charged to the next `charge`, also when it failed.
 
@@ -101,12 +102,12 @@ class Replicas:
         """
         with self._changing:
             for replica in self._up:
-                if replica.tp == tp and id(replica) not in self._busy:
+                if (replica.tp, replica.variant) == (server.tp, server.variant) and id(replica) not in self._busy:
                     self._busy.add(id(replica))
                     return replica
-            while len(self._up) >= self._most or not self.fits([*(replica.tp for replica in self._up), tp]):
+            while len(self._up) >= self._most or not self.fits([*(replica.tp for replica in self._up), server.tp]):
                 self.drop(next(replica for replica in self._up if id(replica) not in self._busy))
-            replica = self._started(tp)
+            replica = self._started(server)
             self._up.append(replica)
             self._busy.add(id(replica))
             self._charged[id(replica)] = 0.0
@@ -184,7 +185,8 @@ class Replicas:
             self._locks.close()
         return self._owed_gpu_s() + self._spent_gpu_s(None)
 
-    def _started(self, tp: int) -> Replica:
+    def _started(self, server: ServerKey) -> Replica:
+        tp = server.tp
         if self._endpoints:
             return ExternalServer(self._endpoints[tp], tp, reset=self._config.reset)
         in_use = {gpu for replica in self._up if isinstance(replica, Server) for gpu in replica.gpus}
@@ -198,7 +200,7 @@ class Replicas:
         logs = self._run / LOGS
         logs.mkdir(exist_ok=True)
         try:
-            return Server.start(self._config, tp, gpus, port, self._log(logs, tp), self._register)
+            return Server.start(self._config, server, gpus, port, self._log(logs, tp), self._register)
         except BaseException:
             self._locks.release_port(port)
             raise

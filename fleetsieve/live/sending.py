@@ -12,6 +12,7 @@ from fleetsieve.bounds.statistics.counting import OTHER_LENGTH
 from fleetsieve.bounds.statistics.intervals import requests_for_upper_p99
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, Instance, LoadKind, WorkloadClass
+from fleetsieve.keys import DEFAULT_VARIANT
 from fleetsieve.live.load.generators import holding_concurrency
 from fleetsieve.live.load.schedule import Shape, Source, Tokens
 from fleetsieve.live.load.traces import read_trace
@@ -136,9 +137,11 @@ def _unmeasurable(cell: Cell, config: ServeConfig, served: frozenset[int]) -> st
         able = ", ".join(holding_concurrency())
         return f"{config.load.generator} cannot hold a concurrency for a given time ({able} can)"
     if served:
+        if cell.key.variant != DEFAULT_VARIANT:
+            return f"an --endpoint serves no variant: {cell.key.variant} has none"
         return "" if cell.key.tp in served else f"no --endpoint has TP {cell.key.tp}"
     try:
-        refuse_impossible(config, cell.key.tp)
+        refuse_impossible(config.of(cell.key.variant), cell.key.tp)
     except UsageError as refused:
         return f"{refused.message} ({refused.hint})" if refused.hint else refused.message
     return ""

@@ -1,34 +1,25 @@
 """What a measurement costs: GPU-seconds, the only currency of the loop.
 
-cost = (warm-up + window, + server start-up when one is needed) x g_q. A server stays up while the next cells use the same
-tensor-parallel degree on the same pool.
+cost = (warm-up + window, + server start-up when one is needed) x g_q. A server stays up while the next cells use the same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, MeasureSettings, Status
-
-Server = tuple[int, str]
-"""A running server: (tensor-parallel degree, pool)."""
+from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, MeasureSettings, ServerKey, Status
 
 SERVER_GONE = frozenset({Status.FAILED_START, Status.OOM, Status.TIMEOUT, Status.CRASHED})
 """Endings after which no server is up, so that the next look pays for a start; one that timed out may be stuck, and is stopped."""
 
 
-def server_of(cell: Cell) -> tuple[int, str]:
-    """The server that a cell needs."""
-    return (cell.key.tp, cell.key.pool)
-
-
-def cost_gpu_s(instance: Instance, cell: Cell, running: Server | None = None) -> float:
+def cost_gpu_s(instance: Instance, cell: Cell, running: ServerKey | None = None) -> float:
     """GPU-seconds that one look at `cell` is expected to cost while the server `running` is up (None: none is).
 
     A cost given for the cell overrides warm-up and window.
     """
     settings = instance.measure
-    startup = 0.0 if running == server_of(cell) else settings.startup_s * cell.gpus
+    startup = 0.0 if running == cell.key.server else settings.startup_s * cell.gpus
     if cell.cost_gpu_s is not None:
         return cell.cost_gpu_s + startup
     return (settings.warmup_s + expected_window_s(settings, cell)) * cell.gpus + startup
@@ -53,27 +44,27 @@ def grid_cost_gpu_s(
     A start takes the `startup_s` of [measure]. Where that is not stated (0), it takes what starts of its TP took in a live run, by
     `measured_starts_s`; the mean of those of other TPs where its own was never started; nothing where none was.
     """
-    running: Server | None = None
+    running: ServerKey | None = None
     total = 0.0
     starts_s = (measured_starts_s or {}) if instance.measure.startup_s == 0.0 else {}
-    for cell in sorted(cells, key=lambda c: (server_of(c), c.key)):
+    for cell in sorted(cells, key=lambda c: (c.key.server, c.key)):
         total += cost_gpu_s(instance, cell, running)
-        if starts_s and running != server_of(cell):
+        if starts_s and running != cell.key.server:
             total += starts_s.get(cell.key.tp, sum(starts_s.values()) / len(starts_s)) * cell.gpus
-        running = server_of(cell)
+        running = cell.key.server
     return total
 
 
-def row_cost_gpu_s(instance: Instance, row: Measurement, running: Server | None = None) -> float:
+def row_cost_gpu_s(instance: Instance, row: Measurement, running: ServerKey | None = None) -> float:
     """GPU-seconds that a measured row cost: its own figure, else what its cell is expected to cost."""
     return (
         row.cost_gpu_s if row.cost_gpu_s is not None else cost_gpu_s(instance, instance.cell_by_key[row.key], running)
     )
 
 
-def server_after(instance: Instance, row: Measurement) -> Server | None:
+def server_after(instance: Instance, row: Measurement) -> ServerKey | None:
     """The server that a measurement leaves up; None when it took it down."""
-    return None if row.status in SERVER_GONE else server_of(instance.cell_by_key[row.key])
+    return None if row.status in SERVER_GONE else row.key.server
 
 
 def rows_cost_gpu_s(instance: Instance, rows: Iterable[Measurement]) -> float:

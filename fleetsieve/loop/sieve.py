@@ -23,8 +23,8 @@ from fleetsieve.bounds.standing import Standing, standings
 from fleetsieve.brief import brief, counted, summary
 from fleetsieve.certificate import Certificate, Verdict, certify
 from fleetsieve.errors import UsageError
-from fleetsieve.instance import CellKey, Instance, Measurement
-from fleetsieve.loop.cost import Server, cost_gpu_s, row_cost_gpu_s, server_after
+from fleetsieve.instance import CellKey, Instance, Measurement, ServerKey
+from fleetsieve.loop.cost import cost_gpu_s, row_cost_gpu_s, server_after
 from fleetsieve.loop.policies import Choice, Policy, Situation, chosen
 from fleetsieve.loop.policies.protocol import Advance, silent
 from fleetsieve.loop.predictions import Predictions
@@ -65,7 +65,7 @@ class Sieve:
     seed: int = 0
     looks: Mapping[CellKey, int] | None = None
     measurements: tuple[Measurement, ...] = ()
-    running: Server | None = None
+    running: ServerKey | None = None
     spent_gpu_s: float = 0.0
     stop: StopRule | None = None
     prior: Predictions | None = None

@@ -15,7 +15,7 @@ from fleetsieve.answers.diagnosis.cells import limit_name
 from fleetsieve.bounds.assumptions import CAPACITY, MEMORY
 from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import gap_text, listed
-from fleetsieve.instance import TAIL_METRICS, CellKey
+from fleetsieve.instance import TAIL_METRICS
 from fleetsieve.presentation.plans import STYLES
 from fleetsieve.presentation.terminal import literal, say, show_table
 
@@ -49,10 +49,10 @@ def cells_table(name: str, cells: Sequence[CellAccount]) -> Table:
         table.add_column(title, overflow="fold")
     for told in cells:
         answer = ("yes: " if told.can_change else "no: ") + told.why
-        pool = "" if told.key == CellKey(*told.key[:3]) else f" on {told.key.pool}"
         figures = [short_text(told.bound(quantity)) for quantity in (CAPACITY, *limited)]
         style = "bold" if told.can_change or told.planned_replicas else ""
-        row = [Text(str(told.key.tp)), literal(told.key.load + pool), Text(told.known), *map(Text, figures)]
+        server = told.key.server
+        row = [literal(server.degree), literal(told.key.load + server.place), Text(told.known), *map(Text, figures)]
         table.add_row(*row, literal(answer, style))
     return table
 

@@ -101,7 +101,7 @@ def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool,
         key = got.configuration.name if got.configuration is not None else None
         served = f"{text(got.served_rps)} of {got.demand_rps:.3f}"
         if isinstance(key, CellKey):
-            place = [str(key.tp), key.load, *([key.pool] if pooled else [])]
+            place = [key.server.degree, key.load, *([key.pool] if pooled else [])]
             tails = _tails(envelope, key)
         else:
             place = ["-", "-", *(["-"] if pooled else [])]

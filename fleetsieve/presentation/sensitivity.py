@@ -126,7 +126,7 @@ def _binds(axis: Axis | None, stretch: Stretch) -> str:
 
 def _passing(study: Study, value: float) -> str:
     proven, hoped = passing(study, value)
-    told = [f"TP{key.tp} {key.load}" for key in proven] + [f"TP{key.tp} {key.load} (not proven)" for key in hoped]
+    told = [key.configuration for key in proven] + [f"{key.configuration} (not proven)" for key in hoped]
     return ", ".join(told)
 
 

@@ -148,8 +148,8 @@ def _placed(study: Study, stretch: Stretch) -> list[dict[str, Any]]:
     for got in plan.classes if plan is not None else ():
         key = got.configuration.name if got.configuration is not None else None
         if isinstance(key, CellKey):
-            words = f"TP{key.tp} {key.load} x{got.replicas}"
-            told = words if share * WIDTH > 5.5 * len(words) else f"TP{key.tp}" if share * WIDTH > 20 else ""
+            words = f"{key.configuration} x{got.replicas}"
+            told = words if share * WIDTH > 5.5 * len(words) else f"TP{key.server.degree}" if share * WIDTH > 20 else ""
             rows.append(
                 {
                     "class": got.class_name, "tp": key.tp, "load": key.load, "replicas": got.replicas, "told": told,

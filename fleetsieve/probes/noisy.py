@@ -62,7 +62,7 @@ class Noisy:
 
 def look_generator(seed: int, trial: int, key: CellKey, look: int) -> np.random.Generator:
     """The generator of one look: the same for the same arguments on every machine."""
-    name = int.from_bytes(hashlib.sha256("\0".join(map(str, key)).encode()).digest()[:8], "big")
+    name = int.from_bytes(hashlib.sha256("\0".join(map(str, key.parts)).encode()).digest()[:8], "big")
     return np.random.default_rng([seed, trial, name, look])
 
 

@@ -78,7 +78,7 @@ def plan_rows(plan: Allocation, envelope: Envelope, *, lower: bool) -> list[Row]
         row["utilisation"] = share(used, lower=False) if got.replicas else "-"
         if isinstance(key, CellKey):
             limits = limits_text(envelope.classes[got.class_name], envelope[key])
-            row |= {"tp": str(key.tp), "load": key.load, "pool": key.pool, "limits": limits}
+            row |= {"tp": key.server.degree, "load": key.load, "pool": key.pool, "limits": limits}
         else:
             unservable = "cannot be served" if got.class_name in envelope.unservable else "not served"
             row |= {"tp": "-", "load": "-", "pool": "", "limits": unservable}

@@ -88,12 +88,14 @@ def create(
     hidden: Path | None,
     prior: Path | None = None,
     serve: Path | None = None,
+    variants: bool = False,
 ) -> None:
     """Make a run folder at `out` from the instance folder `source`, all at once or not at all.
 
     `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat), with the digests of the files
-    added; `hidden` is the table of a replay, `prior` a file of predictions, `serve` the serve.toml of a live run. Nothing is
-    measured in a new run. What a kill left of an earlier creation is removed.
+    added; `hidden` is the table of a replay, `prior` a file of predictions, `serve` the serve.toml of a live run; with `variants`
+    the table gets the column of engine variants. Nothing is measured in a new run. What a kill left of an earlier creation is
+    removed.
 
     Raises:
         UsageError: when `out` exists and is not an empty folder, or another process is making it.
@@ -116,7 +118,7 @@ def create(
                 shutil.copyfile(prior, made / PRIOR)
             if serve is not None:
                 shutil.copyfile(serve, made / SERVE)
-            (made / MEASURED).write_text(measurement_header() + "\n", encoding="utf-8", newline="")
+            (made / MEASURED).write_text(measurement_header(variants=variants) + "\n", encoding="utf-8", newline="")
             line = {**start, "files": _digests(made, (*STATED, HIDDEN, HIDDEN_RECORDS, PRIOR))}
             (made / STEPS).write_text(json_line(line), encoding="utf-8", newline="")
             for path in made.rglob("*"):

@@ -24,7 +24,7 @@ from fleetsieve.certificate import Verdict, certify
 from fleetsieve.engines.choosing import Automatic
 from fleetsieve.engines.frontier import Frontier
 from fleetsieve.instance import CellKey, Instance, Measurement
-from fleetsieve.loop.cost import grid_cost_gpu_s, server_of
+from fleetsieve.loop.cost import grid_cost_gpu_s
 from fleetsieve.probes import Replay
 from fleetsieve.studies.relaxation import Relaxation
 
@@ -181,11 +181,11 @@ class _Master:
         self._keys = list(keys)
         self._place = {key: place for place, key in enumerate(self._keys)}
         cells = [instance.cell_by_key[key] for key in self._keys]
-        servers = sorted({server_of(cell) for cell in cells})
+        servers = sorted({cell.key.server for cell in cells})
         alone = [grid_cost_gpu_s(instance, [cell]) for cell in cells]
-        starts = {server_of(cell): instance.measure.startup_s * cell.gpus for cell in cells}
+        starts = {cell.key.server: instance.measure.startup_s * cell.gpus for cell in cells}
         self._costs = np.array(
-            [cost - starts[server_of(cell)] for cost, cell in zip(alone, cells, strict=True)]
+            [cost - starts[cell.key.server] for cost, cell in zip(alone, cells, strict=True)]
             + [starts[s] for s in servers]
         )
         self._rows: list[NDArray[np.float64]] = []
@@ -193,7 +193,7 @@ class _Master:
         self._seen: set[Cells] = set()
         for place, cell in enumerate(cells):  # a cell needs its server
             row = np.zeros(len(self._costs))
-            row[place], row[len(cells) + servers.index(server_of(cell))] = -1.0, 1.0
+            row[place], row[len(cells) + servers.index(cell.key.server)] = -1.0, 1.0
             self._rows.append(row)
             self._least.append(0.0)
         self.count = 0

@@ -184,7 +184,7 @@ def _done(case: Case, task: Task, time_limit_s: float) -> list[dict[str, Any]]:
         found = clairvoyant(case.instance, case.table, engine=engine, time_limit_s=time_limit_s)
         upper = found.upper_gpu_s if math.isfinite(found.upper_gpu_s) else None  # JSON has no infinity
         return [asdict(FloorFound(found.lower_gpu_s, upper, found.exact, found.reason))]
-    return [asdict(run(case, task.policy, seed)) for seed in task.seeds]
+    return [_kept(run(case, task.policy, seed)) for seed in task.seeds]
 
 
 class Store:
@@ -308,6 +308,11 @@ def _name(case: Case, task: Task, floor_limit_s: float) -> str:
         return f"{case.digest} {task.policy} {task.seeds} {floor_limit_s:g} s"
     source = source_digest(policy_named(task.policy))
     return f"{case.digest} {task.policy} {task.seeds}" + (f" {source}" if source else "")
+
+
+def _kept(run: Run) -> dict[str, Any]:
+    """What is kept of a run; `_run_of` reads it."""
+    return {**asdict(run), "cells": [key.parts for key in run.cells]}
 
 
 def _run_of(kept: Mapping[str, Any]) -> Run:

@@ -23,6 +23,7 @@ from fleetsieve.instance import (
     Measurement,
     Pool,
     Reading,
+    ServerKey,
     Slo,
     WorkloadClass,
 )
@@ -312,7 +313,7 @@ def test_tail_monotone_tp_bounds_narrower_replicas_at_the_same_load() -> None:
 
 def test_pools_are_arms_of_their_own() -> None:
     here = ladder()
-    there = [replace(c, key=c.key._replace(pool="other")) for c in here]
+    there = [replace(c, key=c.key._replace(server=ServerKey(c.key.tp, "other"))) for c in here]
     envelope = Envelope.of(instance_of([*here, *there], {}), [row(here[0], 1.0, 1.9)])
     assert least_tail(envelope, here, "ttft")[3] > 0.0
     assert least_tail(envelope, there, "ttft")[3] == 0.0

@@ -24,6 +24,7 @@ from fleetsieve.instance import (
     Measurement,
     Pool,
     Reading,
+    ServerKey,
     Slo,
     Status,
     WorkloadClass,
@@ -88,7 +89,7 @@ def test_no_sequence_of_failures_is_asked_for_ever() -> None:
 
 
 def test_two_oom_close_the_higher_loads_of_the_arm_alone() -> None:
-    wide = replace(CELLS[2], key=HIGH._replace(tp=2), gpus=2)
+    wide = replace(CELLS[2], key=HIGH._replace(server=ServerKey(2)), gpus=2)
     found = Envelope.of(instance(None, *CELLS, wide), ended(MIDDLE, Status.OOM, Status.OOM))
     assert [found[key].possible for key in (LOW, MIDDLE, HIGH, wide.key)] == [True, False, False, True]
 

@@ -26,6 +26,7 @@ from fleetsieve.instance import (
     Measurement,
     Pool,
     Reading,
+    ServerKey,
     Slo,
     Status,
     WorkloadClass,
@@ -189,7 +190,7 @@ def test_a_backlog_bounds_the_capacity_of_an_open_loop() -> None:
 
 
 def test_failed_starts_say_nothing_of_gpus_where_no_server_ever_started() -> None:
-    one, two = (replace(RATE, key=RATE.key._replace(tp=tp), gpus=tp) for tp in (1, 2))
+    one, two = (replace(RATE, key=RATE.key._replace(server=ServerKey(tp)), gpus=tp) for tp in (1, 2))
     starts = [Measurement(cell.key, status=Status.FAILED_START) for cell in (one, two)]
     nothing = certify(Envelope.of(fleet(one, two), starts), Frontier())
     assert nothing.verdict is Verdict.UNDECIDED

@@ -26,6 +26,7 @@ from fleetsieve.files import (
 )
 from fleetsieve.files.toml_schema import NOISE
 from fleetsieve.instance import (
+    DEFAULT_VARIANT,
     MOST_DEMAND_RPS,
     Cell,
     CellKey,
@@ -38,6 +39,7 @@ from fleetsieve.instance import (
     MeasureSettings,
     Pool,
     Reading,
+    ServerKey,
     Slo,
     Status,
     WorkloadClass,
@@ -96,9 +98,10 @@ def cells_of(draw: st.DrawFn, classes: tuple[WorkloadClass, ...], fleet: Fleet) 
             pool, kind = draw(st.sampled_from(fleet.pools)).name, draw(st.sampled_from(LoadKind))
             ladder = sorted(draw(st.lists(POSITIVE, max_size=3, unique=True)))
             labels = draw(st.lists(NAMES, min_size=len(ladder) + 1, max_size=len(ladder) + 1, unique=True))
+            variant = draw(st.just(DEFAULT_VARIANT) | NAMES)
             gpus = tp * draw(st.integers(1, 2))
             for label, offered in zip(labels, [*ladder, None], strict=True):
-                key = CellKey(workload.name, tp, label, pool)
+                key = CellKey(workload.name, ServerKey(tp, pool, variant), label)
                 cells.append(Cell(key, gpus, kind, offered, draw(maybe(POSITIVE)), draw(st.booleans())))
     return tuple(cells)
 

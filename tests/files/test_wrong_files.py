@@ -13,6 +13,7 @@ from sample_folder import CELLS, CLASSES, MEASUREMENTS, Sample, place
 
 from fleetsieve.errors import InputError
 from fleetsieve.files import read_instance, read_measurements
+from fleetsieve.instance import CellKey
 
 
 def test_the_sample_is_right(sample: Sample) -> None:
@@ -173,7 +174,7 @@ def test_spaces_around_fields_are_fine(sample: Sample) -> None:
     sample.write("cells.csv", "class, tp, load , load_kind, offered, gpus\nchat, 2, c8, concurrency, 8 , 2\n")
     sample.write("measurements.csv", "class, tp, load, status\nchat, 2, c8, ok\n")
     folder = sample.read()
-    assert folder.instance.cells[0].key == folder.measurements[0].key == ("chat", 2, "c8", "default")
+    assert folder.instance.cells[0].key == folder.measurements[0].key == CellKey("chat", 2, "c8")
 
 
 def test_ragged_rows(sample: Sample) -> None:
@@ -220,7 +221,7 @@ def test_names_may_hold_anything(sample: Sample) -> None:
         sample.write("classes.csv", f"class,demand_rps\n{quoted},1\n")
         sample.write("cells.csv", f"class,tp,load,load_kind,offered,gpus\n{quoted},1,{quoted},rate,1,1\n")
         sample.write("measurements.csv", f"class,tp,load,status\n{quoted},1,{quoted},ok\n")
-        assert sample.read().measurements[0].key == (name, 1, name, "default")
+        assert sample.read().measurements[0].key == CellKey(name, 1, name)
 
 
 def test_all_faults_of_all_files_at_once(sample: Sample) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from small_fleet import CELLS, INSTANCE
 
-from fleetsieve.instance import Cell, CellKey, LoadKind, MeasureSettings
+from fleetsieve.instance import Cell, CellKey, LoadKind, MeasureSettings, ServerKey
 from fleetsieve.loop.cost import cost_gpu_s, grid_cost_gpu_s
 
 WIDE = CELLS[3]
@@ -15,7 +15,7 @@ RATED = Cell(CellKey("chat", 2, "r2"), 2, LoadKind.RATE, 2.0)
 SETTINGS = MeasureSettings(warmup_s=30.0, window_s=270.0)
 
 
-def cost(cell: Cell, running: tuple[int, str] | None = None, **settings: float) -> float:
+def cost(cell: Cell, running: ServerKey | None = None, **settings: float) -> float:
     return cost_gpu_s(replace(INSTANCE, measure=replace(SETTINGS, **settings)), cell, running)
 
 
@@ -24,9 +24,16 @@ def test_warm_up_and_window_on_every_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("running", "start"), [(None, 100.0), ((1, "default"), 100.0), ((2, "other"), 100.0), ((2, "default"), 0.0)]
+    ("running", "start"),
+    [
+        (None, 100.0),
+        (ServerKey(1), 100.0),
+        (ServerKey(2, "other"), 100.0),
+        (ServerKey(2, variant="fp8"), 100.0),
+        (ServerKey(2), 0.0),
+    ],
 )
-def test_a_start_unless_the_server_is_up(running: tuple[int, str] | None, start: float) -> None:
+def test_a_start_unless_the_server_is_up(running: ServerKey | None, start: float) -> None:
     assert cost(WIDE, running, startup_s=100.0) == 2 * (300.0 + start)
 
 
@@ -39,7 +46,7 @@ def test_a_window_lasts_until_the_requests_are_sent() -> None:
 
 def test_a_cost_of_its_own_replaces_warm_up_and_window() -> None:
     own = replace(WIDE, cost_gpu_s=77.0)
-    assert cost(own, (2, "default"), startup_s=100.0, min_requests=1000) == 77.0
+    assert cost(own, ServerKey(2), startup_s=100.0, min_requests=1000) == 77.0
     assert cost(own, None, startup_s=100.0) == 77.0 + 200.0
 
 

@@ -20,7 +20,7 @@ from fleetsieve.answers.diagnosis import account
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import UsageError
-from fleetsieve.instance import CellKey, Measurement, MeasureSettings, Reading, Status
+from fleetsieve.instance import CellKey, Measurement, MeasureSettings, Reading, ServerKey, Status
 from fleetsieve.loop.policies import POLICIES, DecisionGap, Policy, Random, Situation, policy_named
 from fleetsieve.loop.sieve import Sieve
 
@@ -298,7 +298,7 @@ def test_a_server_start_is_paid_when_the_degree_changes() -> None:
 def test_a_failure_may_take_the_server_down(status: Status, up: bool) -> None:
     """After a time-out too: a live probe stops a server that may be stuck, so the score expects a start."""
     sieve = started().tell(replace(row(KEYS[0]), status=status))
-    assert sieve.running == ((1, "default") if up else None)
+    assert sieve.running == (ServerKey(1) if up else None)
     assert sieve.tell(row(KEYS[1])).spent_gpu_s == (700.0 if up else 800.0)
 
 

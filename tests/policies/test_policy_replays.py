@@ -79,8 +79,8 @@ def test_all_policies_reach_the_verdict_of_the_truth(drawn: Situation) -> None:
 CODE = WorkloadClass("code", 4.0, Slo(1.0))
 UNNAMED = [cell("code", tp, "peak") for tp in (1, 2)]
 UNNAMED_ROWS = [looked(UNNAMED[0], 0.7), looked(UNNAMED[1], 1.7)]
-FAR = [replace(c, key=c.key._replace(pool="far")) for c in LADDER]
-FAR_ROWS = [replace(r, key=r.key._replace(pool="far")) for r in LADDER_ROWS]
+FAR = [replace(c, key=c.key._replace(server=c.key.server._replace(pool="far"))) for c in LADDER]
+FAR_ROWS = [replace(r, key=r.key._replace(server=r.key.server._replace(pool="far"))) for r in LADDER_ROWS]
 EDGES = {
     "one cell": fleet([CHAT], LADDER_ROWS[:1], LADDER[:1]),
     "one arm": fleet([CHAT], LADDER_ROWS[:2], LADDER[:2]),

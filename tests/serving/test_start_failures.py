@@ -11,7 +11,7 @@ import pytest
 from hostile import hostile, some_port
 
 from fleetsieve.errors import EngineMissing, FleetSieveError, UsageError
-from fleetsieve.instance import Status
+from fleetsieve.instance import ServerKey, Status
 from fleetsieve.live.processes.log import last_lines
 from fleetsieve.live.serving.failures import About, Failure, death, start_failure
 from fleetsieve.live.serving.register import NAME, Register, unfinished
@@ -90,7 +90,7 @@ class _Ready:
 def made(starts: Starts, tp: int, *ends: Failure | _Ready, way_on: str = "x") -> object:
     """What `starts` gives for a server with `tp` whose starts end so, one after the other; all of them are made."""
     left = list(ends)
-    given = starts.started(tp, lambda: left.pop(0), way_on)  # type: ignore[arg-type,return-value]
+    given = starts.started(ServerKey(tp), lambda: left.pop(0), way_on)  # type: ignore[arg-type,return-value]
     assert not left
     return given
 

@@ -68,7 +68,7 @@ class Witnesses:
         stated = self._end(self._own, key, quantity)
         if self._end(self._alone(arm, None), key, quantity) == stated:
             return ()
-        near = [k for k in sorted(self._own.view.known) if self._across or k[:2] + k[3:] == key[:2] + key[3:]]
+        near = [k for k in sorted(self._own.view.known) if self._across or k.arm == key.arm]
         alone = [k for k in near if k != key and self._end(self._alone(arm, k), key, quantity) == stated]
         return tuple(alone[:1]) or tuple(k for k in near if k != key)
 

@@ -164,7 +164,7 @@ def _removal(bound: Bound) -> str:
     told = limit_name(bound.quantity)
     if bound.measured:
         return told
-    source = f" from TP{bound.cells[0].tp} {bound.cells[0].load}" if len(bound.cells) == 1 else ""
+    source = f" from {bound.cells[0].configuration}" if len(bound.cells) == 1 else ""
     return f"{told}, by {bound.assumption}{source}"
 
 

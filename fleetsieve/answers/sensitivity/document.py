@@ -13,6 +13,7 @@ from fleetsieve.answers.sensitivity.deciding import BROKEN, Decision
 from fleetsieve.answers.sensitivity.stretches import Figures, Span, Stretch
 from fleetsieve.answers.sensitivity.study import Map, Study
 from fleetsieve.certificate import gap_document, key_document, placement, plan_document
+from fleetsieve.certificate.document import variant_document
 from fleetsieve.instance import CellKey
 
 Document = dict[str, Any]
@@ -144,12 +145,14 @@ def _named(prefix: str, span: Span) -> dict[str, object]:
 
 
 def _csv(spans: Sequence[str], rows: Sequence[tuple[Mapping[str, object], Stretch]], classes: Sequence[str]) -> str:
-    own = [f"{what}:{name}" for name in classes for what in ("tp", "load", "replicas", "fulfilment", "pool")]
+    lines = [{**_row(stretch), **sides} for sides, stretch in rows]
+    variants = any(name.startswith("variant:") for line in lines for name in line)
+    kinds = ("tp", "load", "replicas", "fulfilment", "pool", *(["variant"] if variants else []))
+    per_class = [f"{kind}:{name}" for name in classes for kind in kinds]
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*spans, *COLUMNS, *own], lineterminator="\n")
+    writer = csv.DictWriter(text, [*spans, *COLUMNS, *per_class], lineterminator="\n")
     writer.writeheader()
-    for sides, stretch in rows:
-        writer.writerow({**_row(stretch), **sides})
+    writer.writerows(lines)
     return text.getvalue()
 
 
@@ -172,7 +175,7 @@ def _row(stretch: Stretch) -> dict[str, object]:
         for got in decision.plan.classes:
             key = got.configuration.name if got.configuration is not None else None
             if isinstance(key, CellKey):
-                own = {"tp": key.tp, "load": key.load, "pool": key.pool}
+                own = {"tp": key.tp, "load": key.load, "pool": key.pool, **variant_document(key)}
                 row |= {f"{what}:{got.class_name}": value for what, value in own.items()}
             row |= {f"replicas:{got.class_name}": got.replicas, f"fulfilment:{got.class_name}": got.fulfilment}
     return row

@@ -16,7 +16,7 @@ from fleetsieve.allocation import TIE
 from fleetsieve.bounds.envelope import CellBounds, Envelope
 from fleetsieve.errors import UsageError
 from fleetsieve.files.faults import close_match
-from fleetsieve.instance import DEFAULT_POOL, TAIL_METRICS, CellKey, Instance
+from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, TAIL_METRICS, CellKey, Instance, ServerKey
 
 SHAPE = 'for example {"chat": {"tp": 4, "load": "c64", "replicas": 2}}, or a certificate, or the output of solve --json'
 
@@ -107,7 +107,8 @@ def _against(envelope: Envelope, b: CellBounds) -> str:
 def read_given(path: Path, instance: Instance) -> GivenPlan:
     """A plan from a JSON file: {class: {"tp", "load", "replicas"}}, a certificate, `solve --json` output, or a plan of these.
 
-    "pool" is needed where a fleet has several. Every class stands in the file; one with replicas 0 gets nothing.
+    "pool" is needed where a fleet has several, "variant" for a cell of another variant than the default one. Every class stands in
+    the file; one with replicas 0 gets nothing.
 
     Raises:
         UsageError: when the file cannot be read, has another shape, names what the instance does not have, or omits a class.
@@ -132,7 +133,7 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
         if any(other.class_name == key.class_name for other in counts):
             raise UsageError(f"{path} gives class {name!r} two configurations", "a class uses one")
         if key not in instance.cell_by_key:
-            own = ", ".join(f"TP{k.tp} {k.load}" for k in sorted(instance.cell_by_key) if k.class_name == name)
+            own = ", ".join(k.configuration for k in sorted(instance.cell_by_key) if k.class_name == name)
             raise UsageError(f"{path} uses {key}, which is no cell of {instance.name}", f"{name} has {own}")
         counts[key] = replicas
     if missing := [c.name for c in instance.classes if c.name not in named]:
@@ -180,6 +181,8 @@ def _placed(path: Path, name: str, entry: Any, instance: Instance) -> tuple[Cell
     if replicas == 0:
         return CellKey(name, 0, ""), 0
     tp, load, pool = entry.get("tp"), entry.get("load"), entry.get("pool") or DEFAULT_POOL
-    if not isinstance(tp, int) or isinstance(tp, bool) or not isinstance(load, str) or not isinstance(pool, str):
+    variant = entry.get("variant") or DEFAULT_VARIANT
+    texts = all(isinstance(text, str) for text in (load, pool, variant))
+    if not isinstance(tp, int) or isinstance(tp, bool) or not texts:
         raise UsageError(f"{path}: {name} needs a whole-number tp and a load", SHAPE)
-    return CellKey(name, tp, load, pool), replicas
+    return CellKey(name, ServerKey(tp, pool, variant), load), replicas

@@ -7,7 +7,7 @@ SLO-feasible capacities per GPU; an unmeasured cell lies below fit + k x residua
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,33 +30,34 @@ class InteriorKnee:
         return f"SLO-feasible capacity per GPU is unimodal in log TP with an interior peak (band {self.k:g} x residual scale)"
 
     def audit(self, view: ClassView) -> Iterable[Contradiction]:
-        """A fit that opens upwards: the revealed capacities have no interior peak; dropped for the whole class."""
-        fit = _fit(view)
-        if fit is not None and fit[0][0] >= 0.0:
-            rows = tuple(key for key, _, _ in _points(view))
-            for arm in view.arms:
-                yield Contradiction(
-                    self.name, arm, CAPACITY, rows, "the revealed capacities per GPU have no interior peak"
-                )
+        """A fit that opens upwards: the revealed capacities have no interior peak; dropped for all arms of the fit."""
+        for arms in view.along_tp():
+            fit = _fit(view, arms)
+            if fit is not None and fit[0][0] >= 0.0:
+                rows = tuple(key for key, _, _ in _points(view, arms))
+                for arm in arms:
+                    text = "the revealed capacities per GPU have no interior peak"
+                    yield Contradiction(self.name, arm, CAPACITY, rows, text)
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
         """Capacity per GPU of unmeasured cells is within the band above the fit."""
-        fit = _fit(view)
-        if fit is None:
-            return
-        coefficients, scale = fit
-        for arm, cells in view.arms.items():
-            if holds(arm, CAPACITY):
-                top = float(np.polyval(coefficients, math.log(arm.tp))) + self.k * max(scale, self.least_scale)
-                for cell in cells:
-                    yield Limit(cell.key, CAPACITY, math.exp(top) * cell.gpus)
+        for arms in view.along_tp():
+            fit = _fit(view, arms)
+            if fit is None:
+                continue
+            coefficients, scale = fit
+            for arm in arms:
+                if holds(arm, CAPACITY):
+                    top = float(np.polyval(coefficients, math.log(arm.tp))) + self.k * max(scale, self.least_scale)
+                    for cell in view.arms[arm]:
+                        yield Limit(cell.key, CAPACITY, math.exp(top) * cell.gpus)
 
 
-def _points(view: ClassView) -> list[tuple[CellKey, float, float]]:
-    """(key, log TP, log capacity per GPU) of the revealed cells that meet the SLO."""
+def _points(view: ClassView, arms: Sequence[ArmKey]) -> list[tuple[CellKey, float, float]]:
+    """(key, log TP, log capacity per GPU) of the revealed cells of these arms that meet the SLO."""
     points = []
-    for cells in view.arms.values():
-        for cell in cells:
+    for arm in arms:
+        for cell in view.arms[arm]:
             known = view.sustains(cell.key)
             if known is None or known.capacity_rps is None or known.capacity_rps.lo <= 0.0:
                 continue
@@ -66,9 +67,9 @@ def _points(view: ClassView) -> list[tuple[CellKey, float, float]]:
     return points
 
 
-def _fit(view: ClassView) -> tuple[tuple[float, float, float], float] | None:
+def _fit(view: ClassView, arms: Sequence[ArmKey]) -> tuple[tuple[float, float, float], float] | None:
     """Quadratic coefficients (highest power first) and residual scale; None with fewer than three TP degrees."""
-    points = _points(view)
+    points = _points(view, arms)
     if len({x for _, x, _ in points}) < 3:
         return None
     x, y = np.array([p[1] for p in points]), np.array([p[2] for p in points])

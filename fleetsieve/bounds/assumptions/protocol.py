@@ -76,6 +76,13 @@ class ClassView:
             arm: tuple((cell, known) for cell, known in rungs if known is not None) for arm, rungs in self.rungs.items()
         }
 
+    def along_tp(self) -> tuple[tuple[ArmKey, ...], ...]:
+        """The arms in groups that differ in their tensor-parallel degree alone (same pool and variant), each by rising degree."""
+        groups: dict[tuple[str, str], list[ArmKey]] = {}
+        for arm in self.arms:
+            groups.setdefault(arm.server.family, []).append(arm)
+        return tuple(tuple(sorted(arms)) for arms in groups.values())
+
     def closed_loop(self, arm: ArmKey) -> tuple[Cell, ...]:
         """The ladder of an arm when its load is a concurrency; empty when it is a rate."""
         ladder = self.ladders[arm]

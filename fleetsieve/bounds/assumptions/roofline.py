@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fleetsieve.bounds.assumptions.protocol import CAPACITY, EXACT, ClassView, Contradiction, Limit
-from fleetsieve.instance import ArmKey, Cell, LoadKind
+from fleetsieve.instance import DEFAULT_VARIANT, ArmKey, Cell, LoadKind, ServerKey
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,23 @@ class Roofline:
 
 def _states_anything(view: ClassView, arm: ArmKey) -> bool:
     """Whether the facts say something of the cells of an arm."""
-    flops = view.pools[arm.pool].flops_per_s or view.facts.flops_per_s
-    return view.facts.weight_bytes is not None or bool(flops and view.facts.prefill_flop_per_token)
+    facts = view.facts.of(arm.server.variant)
+    return facts.weight_bytes is not None or bool(_flops_per_s(view, arm.server) and facts.prefill_flop_per_token)
+
+
+def _flops_per_s(view: ClassView, server: ServerKey) -> float | None:
+    """The FLOP/s of a GPU of the server. A pool's own figure is of the default variant's number format, not of another's."""
+    pool = view.pools[server.pool].flops_per_s if server.variant == DEFAULT_VARIANT else None
+    return pool or view.facts.of(server.variant).flops_per_s
 
 
 def _iteration_s(view: ClassView, cell: Cell) -> float:
     """The least seconds of one iteration: weight_bytes / (TP x hbm_bytes_per_s); 0 when the facts do not say."""
-    bandwidth = view.pools[cell.key.pool].hbm_bytes_per_s or view.facts.hbm_bytes_per_s
-    if view.facts.weight_bytes is None or bandwidth is None or view.facts.speculative_decoding:
+    facts = view.facts.of(cell.key.variant)
+    bandwidth = view.pools[cell.key.pool].hbm_bytes_per_s or facts.hbm_bytes_per_s
+    if facts.weight_bytes is None or bandwidth is None or facts.speculative_decoding:
         return 0.0
-    return view.facts.weight_bytes / (cell.key.tp * bandwidth)
+    return facts.weight_bytes / (cell.key.tp * bandwidth)
 
 
 def _most_rps(view: ClassView, cell: Cell) -> float:
@@ -77,7 +84,7 @@ def _most_rps(view: ClassView, cell: Cell) -> float:
     closed = cell.load_kind is LoadKind.CONCURRENCY and cell.offered is not None
     if closed and iteration > 0.0 and tokens:
         most = (cell.offered or 0.0) / (tokens * iteration)
-    flops = view.pools[cell.key.pool].flops_per_s or view.facts.flops_per_s
-    if flops and view.facts.prefill_flop_per_token and view.workload.input_tokens:
-        most = min(most, cell.gpus * flops / (view.workload.input_tokens * view.facts.prefill_flop_per_token))
+    flops, per_token = _flops_per_s(view, cell.key.server), view.facts.of(cell.key.variant).prefill_flop_per_token
+    if flops and per_token and view.workload.input_tokens:
+        most = min(most, cell.gpus * flops / (view.workload.input_tokens * per_token))
     return most

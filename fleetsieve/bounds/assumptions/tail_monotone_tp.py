@@ -45,10 +45,11 @@ class TailMonotoneTp:
 
 
 def _pairs(view: ClassView) -> Iterator[tuple[Cell, Cell]]:
-    """Cells of one pool, load kind and offered load, the one with less tensor parallelism first."""
-    levels: dict[tuple[str, str, float], list[Cell]] = {}
-    for ladder in view.ladders.values():
-        for cell in ladder:
-            levels.setdefault((cell.key.pool, cell.load_kind, cell.offered or 0.0), []).append(cell)
-    for cells in levels.values():
-        yield from combinations(sorted(cells, key=lambda c: c.key.tp), 2)
+    """Cells of servers that differ in TP alone, at one load kind and offered load, the one with less tensor parallelism first."""
+    for arms in view.along_tp():
+        levels: dict[tuple[str, float], list[Cell]] = {}
+        for arm in arms:
+            for cell in view.ladders[arm]:
+                levels.setdefault((cell.load_kind, cell.offered or 0.0), []).append(cell)
+        for cells in levels.values():
+            yield from combinations(cells, 2)

@@ -138,7 +138,7 @@ class Schedule:
 
 def look_seed(seed: int, key: CellKey, look: int) -> int:
     """A seed of its own for the `look`-th look at a cell in a run with the seed `seed`."""
-    digest = hashlib.sha256(repr((seed, *key, look)).encode()).digest()
+    digest = hashlib.sha256(repr((seed, *key.parts, look)).encode()).digest()
     return int.from_bytes(digest[:6], "big")
 
 

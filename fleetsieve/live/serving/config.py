@@ -17,6 +17,10 @@ attention_heads = 32                         # where the model is no folder with
 [serve.tp.4]                                 # added for this TP alone; of an option given twice the last counts
 arguments = ["--max-num-seqs", "512"]
 
+[serve.variant.fp8]                          # for the cells of an engine variant: model and command in place of those above,
+model = "RedHatAI/Meta-Llama-3.1-8B-FP8"     # arguments after them, variables over them
+arguments = ["--kv-cache-dtype", "fp8"]
+
 [load]                                       # see load_config.py
 generator = "aiperf"                         # or "vllm-bench"
 [load.class.chat]
@@ -28,7 +32,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,7 @@ from fleetsieve.files.schema import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, Range
 from fleetsieve.files.toml_lines import Place
 from fleetsieve.files.toml_reading import TomlTables, read_toml, shown
 from fleetsieve.files.toml_schema import SECTIONS, Key, Type
+from fleetsieve.keys import DEFAULT_VARIANT
 from fleetsieve.live.serving.load_config import LOAD, LoadConfig, local_or_name, read_load, seen_from, words
 
 PREFIX_CACHE, NO_RESET = "prefix-cache", "none"
@@ -66,6 +71,15 @@ class TpOverrides:
 
 
 @dataclass(frozen=True, slots=True)
+class VariantOverrides:
+    """What the servers of one engine variant get: another model or command (None: the common one), and `more`."""
+
+    more: TpOverrides = field(default_factory=TpOverrides)
+    model: str | None = None
+    command: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServeConfig:
     """What serve.toml states. `model` is a name or an absolute path; `ports` are the ports that may be used, in order.
 
@@ -87,6 +101,25 @@ class ServeConfig:
     attention_heads: int | None = None
     per_tp: Mapping[int, TpOverrides] = field(default_factory=dict)
     load: LoadConfig = field(default_factory=LoadConfig)
+    per_variant: Mapping[str, VariantOverrides] = field(default_factory=dict)
+
+    def of(self, variant: str) -> ServeConfig:
+        """What is stated for the servers of one engine variant: what it has of its own in place of, or after, what all have."""
+        changed = self.per_variant.get(variant)
+        if changed is None:
+            return self
+        heads = self.attention_heads
+        if changed.model is not None:
+            heads = heads_of(Path(changed.model)) or heads
+        return replace(
+            self,
+            model=changed.model or self.model,
+            command=changed.command or self.command,
+            arguments=(*self.arguments, *changed.more.arguments),
+            environment={**self.environment, **changed.more.environment},
+            attention_heads=heads,
+            per_variant={},
+        )
 
 
 def read_serve_config(path: Path, folder: Path | None = None) -> ServeConfig:
@@ -128,7 +161,7 @@ def _read(tables: TomlTables, folder: Path) -> ServeConfig:
     if section is None:
         tables.tell(("serve",), "missing section", 'the section [serve] is missing; write [serve] with model = "..."')
         section = {"model": "x"}
-    other = ["command", "arguments", "environment", "gpus", "ports", "tp"]
+    other = ["command", "arguments", "environment", "gpus", "ports", "tp", "variant"]
     ours = _refuse_misplaced(
         tables, ("serve",), section, {*LOAD} - {*SERVE, *other}, "key '{0}' is of the load: write it under [load]"
     )
@@ -137,19 +170,14 @@ def _read(tables: TomlTables, folder: Path) -> ServeConfig:
     model = values.get("model", "")
     if "model" in values and not model.strip():
         tables.tell(("serve", "model"), "empty field", "model is empty; write the model's name or folder")
-    if model.startswith((".", "/", "~")) and not (folder / Path(model).expanduser()).is_dir():
-        tables.tell(
-            ("serve", "model"), "missing folder", f"there is no folder {model}; write the model's name or folder"
-        )
+    _refuse_no_folder(tables, ("serve", "model"), model, folder)
     values["served_name"] = values.get("served_name") or model
     values["model"] = local_or_name(model, folder) if model else ""
     if "host" in values and not _is_loopback(values["host"]):
         message = f"{values['host']!r} is open to others; a server under measurement listens on 127.0.0.1 alone"
         tables.tell(("serve", "host"), "not loopback", message)
     if "command" in section:
-        values["command"] = seen_from(folder, words(tables, ("serve", "command"), section["command"]))
-        if not section["command"] or not str(section["command"]).strip():
-            tables.tell(("serve", "command"), "empty field", 'command is empty; write command = ["vllm", "serve"]')
+        values["command"] = _command(tables, ("serve", "command"), section["command"], folder)
     common = _overrides(tables, ("serve",), section)
     if (heads := values.get("attention_heads") or heads_of(Path(values["model"]))) is not None:
         values["attention_heads"] = heads
@@ -161,7 +189,39 @@ def _read(tables: TomlTables, folder: Path) -> ServeConfig:
         ports=_ports(tables, section.get("ports", FIRST_PORT)),
         per_tp=_per_tp(tables, section.get("tp", {})),
         load=read_load(tables, folder, values["model"]),
+        per_variant=_per_variant(tables, section.get("variant", {}), folder),
     )
+
+
+def _refuse_no_folder(tables: TomlTables, place: Place, model: str, folder: Path) -> None:
+    if model.startswith((".", "/", "~")) and not (folder / Path(model).expanduser()).is_dir():
+        tables.tell(place, "missing folder", f"there is no folder {model}; write the model's name or folder")
+
+
+def _command(tables: TomlTables, place: Place, stated: Any, folder: Path) -> tuple[str, ...]:
+    if not stated or not str(stated).strip():
+        tables.tell(place, "empty field", 'command is empty; write command = ["vllm", "serve"]')
+    return seen_from(folder, words(tables, place, stated))
+
+
+def _per_variant(tables: TomlTables, section: Any, folder: Path) -> Mapping[str, VariantOverrides]:
+    if not isinstance(section, dict) or not all(isinstance(table, dict) for table in section.values()):
+        tables.tell(("serve", "variant"), "wrong type", "what a variant gets is a section; write [serve.variant.NAME]")
+        return {}
+    read = {}
+    for name, table in section.items():
+        place = ("serve", "variant", name)
+        if name == DEFAULT_VARIANT:
+            tables.tell(place, "default variant", f"what the variant {name!r} gets stands in [serve]")
+            continue
+        tables.refuse_unknown(place, table, ["model", "command", "arguments", "environment"])
+        model = tables.values(place, table, {"model": Key(Type.TEXT)}).get("model")
+        if model is not None:
+            _refuse_no_folder(tables, (*place, "model"), model, folder)
+            model = local_or_name(model, folder) if model else None
+        command = _command(tables, (*place, "command"), table["command"], folder) if "command" in table else None
+        read[name] = VariantOverrides(_overrides(tables, place, table), model, command)
+    return read
 
 
 def _refuse_misplaced(

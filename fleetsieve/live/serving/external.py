@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from fleetsieve.instance import Status
+from fleetsieve.keys import DEFAULT_VARIANT
 from fleetsieve.live.serving.config import PREFIX_CACHE
 from fleetsieve.live.serving.endpoint import Endpoint
 from fleetsieve.live.serving.failures import About, Failure
@@ -19,7 +20,7 @@ class ExternalServer:
     """The server at `endpoint`, which is said to have `tp`. Its GPU-seconds count while it is measured."""
 
     def __init__(self, endpoint: Endpoint, tp: int, ready_s: float = 10.0, reset: str = PREFIX_CACHE) -> None:
-        self.endpoint, self.tp = endpoint, tp
+        self.endpoint, self.tp, self.variant = endpoint, tp, DEFAULT_VARIANT
         self._ready_s, self._reset = ready_s, reset
         self._from_s = time.monotonic()
         self._stopped: Stopped | None = None

@@ -25,6 +25,7 @@ class Replica(Protocol):
     """What a probe measures: started here or not."""
 
     tp: int
+    variant: str
     endpoint: Endpoint
 
     @property

@@ -14,6 +14,7 @@ import psutil
 
 from fleetsieve.errors import EngineMissing, FleetSieveError, UsageError
 from fleetsieve.instance import Status
+from fleetsieve.keys import ServerKey
 from fleetsieve.live.processes.child import Child
 from fleetsieve.live.processes.log import last_lines
 from fleetsieve.live.processes.session import identity_of
@@ -37,8 +38,9 @@ _WAITING_SHELL = 'read -r go && exec "$@" < /dev/null'
 class Server:
     """A server of this run. Its GPU-seconds count from the start command to the end of its last process."""
 
-    def __init__(self, config: ServeConfig, tp: int, gpus: Sequence[str], port: int, log: Path) -> None:
-        self.tp, self.gpus, self.port, self.log = tp, tuple(gpus), port, log
+    def __init__(self, config: ServeConfig, server: ServerKey, gpus: Sequence[str], port: int, log: Path) -> None:
+        self.tp, self.variant = server.tp, server.variant
+        self.gpus, self.port, self.log = tuple(gpus), port, log
         host = f"[{config.host}]" if ":" in config.host else config.host
         self.endpoint = Endpoint(f"http://{host}:{port}", config.served_name)
         self.ready_s: float | None = None
@@ -48,9 +50,11 @@ class Server:
 
     @classmethod
     def start(
-        cls, config: ServeConfig, tp: int, gpus: Sequence[str], port: int, log: Path, register: Register
+        cls, config: ServeConfig, wanted: ServerKey | int, gpus: Sequence[str], port: int, log: Path, register: Register
     ) -> Server:
-        """Start a server with `tp` on `gpus` (none: the engine chooses) that will listen on `port` and write to `log`.
+        """Start the server `wanted` (or one with that TP) on `gpus` that will listen on `port` and write to `log`.
+
+        Without `gpus` the engine chooses them.
 
         It is in `register`, on disk, before its command runs.
 
@@ -59,6 +63,8 @@ class Server:
             EngineMissing: when its command is not there.
             FleetSieveError: when the log or the record cannot be written, or no process can be made. Nothing is left.
         """
+        server_key = wanted if isinstance(wanted, ServerKey) else ServerKey(wanted)
+        config, tp = config.of(server_key.variant), server_key.tp
         refuse_impossible(config, tp)
         if gpus and len(gpus) < tp:
             raise UsageError(f"TP {tp} needs {tp} GPUs, and the server gets {len(gpus)} ({', '.join(gpus)})")
@@ -66,7 +72,7 @@ class Server:
         environment = environment_of(config, tp, gpus)
         if shutil.which(command[0], path=environment.get("PATH")) is None:
             raise EngineMissing(why_not_run(command[0]), "give it with its path: [serve] command = [...]")
-        server = cls(config, tp, gpus, port, log)
+        server = cls(config, server_key, gpus, port, log)
         server._launch(command, environment, register)
         return server
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from fleetsieve.errors import EngineMissing, FleetSieveError, UsageError
+from fleetsieve.keys import ServerKey
 from fleetsieve.live.serving.failures import About, Failure
 from fleetsieve.live.serving.replica import Replica
 
@@ -23,11 +24,11 @@ class Starts:
 
     def __init__(self, *, ever_ready: bool = False, tell: Callable[[str], None] = lambda _: None) -> None:
         self._ever_ready, self._tell = ever_ready, tell
-        self._first: tuple[int, Failure] | None = None
+        self._first: tuple[ServerKey, Failure] | None = None
         self._changing = threading.Lock()
 
-    def started(self, tp: int, start: Callable[[], Replica | Failure], way_on: str) -> Replica | Failure:
-        """The server with `tp` that `start` gives, or a failure that is evidence about its cell; `way_on` is what goes on.
+    def started(self, server: ServerKey, start: Callable[[], Replica | Failure], way_on: str) -> Replica | Failure:
+        """The `server` that `start` gives, or a failure that is evidence about its cell; `way_on` is what goes on.
 
         Raises:
             UsageError: when the configuration is at fault, or as good as certain to be: nothing of it may be stored as evidence.
@@ -38,36 +39,38 @@ class Starts:
             if not isinstance(replica, Failure):
                 self._ever_ready = True
                 return replica
-            if not self._again(tp, replica, way_on):
+            if not self._again(server, replica, way_on):
                 return replica
 
-    def _again(self, tp: int, failure: Failure, way_on: str) -> bool:
+    def _again(self, server: ServerKey, failure: Failure, way_on: str) -> bool:
         """Whether a failed start is made once more; refused where it says nothing of its cell and another would not help."""
         if failure.about is About.CELL:
             return False
         if failure.about is not About.UNKNOWN:
-            said = f"the server of TP {tp} cannot be measured: {failure.reason}{_log(failure)}"
-            raise self._refusal(said, [(tp, failure)], way_on)
+            said = f"the server of TP {server.degree} cannot be measured: {failure.reason}{_log(failure)}"
+            raise self._refusal(said, [(server, failure)], way_on)
         with self._changing:
             if self._ever_ready:
                 return False
-            first, self._first = self._first, (tp, failure)
+            first, self._first = self._first, (server, failure)
         if first is None:
             self._tell(
-                f"the server of TP {tp} did not start, and none has yet: {failure.reason}; one more start is tried"
+                f"the server of TP {server.degree} did not start, and none has yet: {failure.reason}; one more start is tried"
             )
             return True
-        both = [first, (tp, failure)]
+        both = [first, (server, failure)]
         said = "no server has started, and two starts failed:"
-        said += "".join(f"\n  that of TP {width}: {one.reason}{_log(one)}" for width, one in both)
+        said += "".join(f"\n  that of TP {tried.degree}: {one.reason}{_log(one)}" for tried, one in both)
         raise self._refusal(said, both, way_on)
 
-    def _refusal(self, said: str, failed: list[tuple[int, Failure]], way_on: str) -> FleetSieveError:
-        tps = sorted({tp for tp, _ in failed})
+    def _refusal(self, said: str, failed: list[tuple[ServerKey, Failure]], way_on: str) -> FleetSieveError:
+        names = sorted({server.degree for server, _ in failed})
         logged = all(failure.log for _, failure in failed)
         hint = f"mend serve.toml{'' if logged else ' or that server'}, then go on with: {way_on}"
-        if len(tps) == 1 and (self._ever_ready or len(failed) > 1):
-            hint += f"; or, where TP {tps[0]} alone cannot start, start a new run with its cells excluded in cells.csv"
+        if len(names) == 1 and (self._ever_ready or len(failed) > 1):
+            hint += (
+                f"; or, where TP {names[0]} alone cannot start, start a new run with its cells excluded in cells.csv"
+            )
         missing = any(failure.about is About.COMMAND for _, failure in failed)
         return (EngineMissing if missing else UsageError)(said, hint)
 
