@@ -50,7 +50,7 @@ def test_what_is_in_a_run_folder(cli, folder, made):
     asked = [
         (step["asked"]["class"], step["asked"]["tp"], step["asked"]["load"], step["asked"]["pool"]) for step in steps
     ]
-    assert asked == [row.key for row in rows]
+    assert asked == [(row.key.class_name, row.key.tp, row.key.load, row.key.pool) for row in rows]
     certificate = json.loads((made / "certificate.json").read_text())
     assert certificate["verdict"] == steps[-1]["verdict"]
     assert certificate["conservative"] == steps[-1]["conservative"]

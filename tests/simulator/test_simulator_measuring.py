@@ -18,7 +18,11 @@ from fleetsieve.simulator.traffic import Lengths, segment_arrivals
 
 def ladder(spec: Simulation, class_name: str, tp: int) -> list[CellRun]:
     keys = [cell.key for cell in spec.instance().cells]
-    return [simulate_cell(spec, *key[:3]) for key in keys if (key.class_name, key.tp) == (class_name, tp)]
+    return [
+        simulate_cell(spec, key.class_name, key.tp, key.load)
+        for key in keys
+        if (key.class_name, key.tp) == (class_name, tp)
+    ]
 
 
 def test_same_seed_same_bytes_and_another_seed_other_bytes(chat_code: Simulation) -> None:
