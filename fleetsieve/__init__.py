@@ -56,7 +56,14 @@ if TYPE_CHECKING:
     from fleetsieve import figures
     from fleetsieve.allocation import Allocation, Engine, evaluate
     from fleetsieve.answers.sensitivity import DemandAxis, EpsilonAxis, GivenPlan, GpusAxis, SloAxis, study, study_two
-    from fleetsieve.answers.what_if import with_demand_scale, with_demands, with_floors, with_gpus, with_only_tp
+    from fleetsieve.answers.what_if import (
+        with_demand_scale,
+        with_demands,
+        with_floors,
+        with_gpus,
+        with_only_tp,
+        with_only_variant,
+    )
     from fleetsieve.bounds.envelope import Envelope
     from fleetsieve.certificate import Certificate, Gap, Verdict, certificate_document, certify, check, verdict_sentence
     from fleetsieve.engines.frontier import Frontier
@@ -119,7 +126,7 @@ _HOMES = {
     "engines.solving": ("Milp",),
     "loop.stopping": ("UnprofitableWithin",),
     "tables": ("cells_table", "plan_table", "steps_table", "study_table"),
-    "answers.what_if": ("with_demand_scale", "with_demands", "with_floors", "with_gpus", "with_only_tp"),
+    "answers.what_if": ("with_demand_scale", "with_demands", "with_floors", "with_gpus", "with_only_tp", "with_only_variant"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -201,6 +208,7 @@ __all__ = [
     "with_floors",
     "with_gpus",
     "with_only_tp",
+    "with_only_variant",
     "write_instance",
 ]
 

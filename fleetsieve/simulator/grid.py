@@ -37,7 +37,7 @@ def simulate(
     jobs = [(cell.key, repeat) for cell in instance.cells for repeat in range(spec.repeats)]
     measurements = []
     for done, (key, repeat) in enumerate(jobs, start=1):
-        run = simulate_cell(spec, key.class_name, key.tp, key.load, repeat)
+        run = simulate_cell(spec, key.class_name, key.tp, key.load, repeat, key.variant)
         measurements.append(run.measurement)
         if records and run.served is not None:
             folder = out / RECORDS_FOLDER

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsieve.errors import UsageError
-from fleetsieve.instance import CellKey, LoadKind, Measurement, Reading, Status
+from fleetsieve.instance import DEFAULT_VARIANT, CellKey, LoadKind, Measurement, Reading, ServerKey, Status
 from fleetsieve.simulator.batching import Request, Served, Server
 from fleetsieve.simulator.hardware import replica
 from fleetsieve.simulator.spec import Simulation, load_label
@@ -75,24 +75,30 @@ class CellRun:
         return gzip.compress(text.getvalue().encode(), mtime=0)
 
 
-def simulate_cell(spec: Simulation, class_name: str, tp: int, load: str, repeat: int = 0) -> CellRun:
-    """Run the cell (class, TP, load label) of `spec`; the same arguments always give the same result.
+def simulate_cell(
+    spec: Simulation, class_name: str, tp: int, load: str, repeat: int = 0, variant: str = DEFAULT_VARIANT
+) -> CellRun:
+    """Run the cell (class, TP, load label, engine variant) of `spec`; the same arguments always give the same result.
+
+    All variants get the same requests.
 
     Raises:
         UsageError: when the spec has no such cell, or `repeat` < 0.
     """
+    if variant != DEFAULT_VARIANT and variant not in spec.variants:
+        raise UsageError(f"{spec.name} has no variant {variant!r}")
     for class_index, workload in enumerate(spec.classes):
         ladder = workload.loads.get(tp, ())
         labels = [load_label(workload.load_kind, offered) for offered in ladder]
         if workload.stated.name == class_name and load in labels and repeat >= 0:
-            return _run(spec, class_index, tp, labels.index(load), repeat)
+            return _run(spec.of(variant), class_index, ServerKey(tp, variant=variant), labels.index(load), repeat)
     raise UsageError(f"{spec.name} has no cell ({class_name}, TP{tp}, {load}), repeat {repeat}")
 
 
-def _run(spec: Simulation, class_index: int, tp: int, load_index: int, repeat: int) -> CellRun:
-    workload = spec.classes[class_index]
+def _run(spec: Simulation, class_index: int, replica_server: ServerKey, load_index: int, repeat: int) -> CellRun:
+    workload, tp = spec.classes[class_index], replica_server.tp
     offered = workload.loads[tp][load_index]
-    key = CellKey(workload.stated.name, tp, load_label(workload.load_kind, offered))
+    key = CellKey(workload.stated.name, replica_server, load_label(workload.load_kind, offered))
     machine = replica(spec.llm, spec.gpu, spec.engine, tp)
     start, window = spec.measure.warmup_s, spec.measure.window_s
     end = start + window

@@ -7,6 +7,7 @@
     [measure]                      warmup_s, window_s; startup_s (optional)
     [client]                       timeout_s > 0: a request fails that long after it was sent
     [model] [gpu] [engine]         the fields of `Llm`, `Gpu` and `Engine`
+    [variant.NAME.model] .gpu .engine   keys that an engine variant changes; each variant has all cells of the classes
     [[classes]]                    name, demand_rps, priority, floor_rps, max_ttft_p99_s, max_e2e_p99_s, max_tpot_p99_s,
                                    min_success, load_kind ("rate" or "concurrency"), arrival_cv (kind rate only)
     [classes.input] [classes.output]   the fields of `Lengths`, in tokens
@@ -19,13 +20,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fleetsieve.errors import Fault, InputError
 from fleetsieve.instance import (
     DEFAULT_POOL,
+    DEFAULT_VARIANT,
     Cell,
     CellKey,
     CertificateSettings,
@@ -35,6 +37,7 @@ from fleetsieve.instance import (
     LoadKind,
     MeasureSettings,
     Pool,
+    ServerKey,
     Slo,
     WorkloadClass,
 )
@@ -42,6 +45,7 @@ from fleetsieve.simulator.hardware import KV_POLICIES, Engine, Gpu, Llm
 from fleetsieve.simulator.traffic import Lengths
 
 SPEC_NAME = "simulation.toml"
+PARTS = ("model", "gpu", "engine")
 MAY_BE_ZERO = {
     "sigma",
     "arrival_cv",
@@ -98,38 +102,48 @@ class Simulation:
     gpu: Gpu
     engine: Engine
     classes: tuple[SimulatedClass, ...]
+    variants: Mapping[str, Simulation] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
         """Where the numbers come from, as every file that holds them says it."""
         return f"simulated (fleetsieve simulator, seed {self.seed})"
 
-    def instance(self) -> Instance:
-        """The instance that the spec states, without measurements; token counts are the means of the lengths."""
-        cells = [
-            Cell(
-                CellKey(c.stated.name, tp, load_label(c.load_kind, offered)),
-                gpus=tp,
-                load_kind=c.load_kind,
-                offered=offered,
-            )
-            for c in self.classes
-            for tp, ladder in c.loads.items()
-            for offered in ladder
-        ]
-        facts = Facts(
+    @property
+    def facts(self) -> Facts:
+        """What is known of the model and the GPUs of the default variant."""
+        return Facts(
             weight_bytes=self.llm.weight_bytes,
             hbm_bytes_per_s=self.gpu.hbm_bytes_per_s,
             flops_per_s=self.gpu.flops_per_s,
             prefill_flop_per_token=self.llm.flop_per_token,
         )
+
+    def of(self, variant: str) -> Simulation:
+        """The simulation of one engine variant: other figures of model, GPU or engine; the traffic is the same."""
+        return self if variant == DEFAULT_VARIANT else self.variants[variant]
+
+    def instance(self) -> Instance:
+        """The instance that the spec states, without measurements; token counts are the means of the lengths."""
+        cells = [
+            Cell(
+                CellKey(c.stated.name, ServerKey(tp, variant=variant), load_label(c.load_kind, offered)),
+                gpus=tp,
+                load_kind=c.load_kind,
+                offered=offered,
+            )
+            for c in self.classes
+            for variant in (DEFAULT_VARIANT, *self.variants)
+            for tp, ladder in c.loads.items()
+            for offered in ladder
+        ]
         return Instance(
             name=self.name,
             fleet=self.fleet,
             classes=tuple(c.stated for c in self.classes),
             cells=tuple(cells),
             source=self.source,
-            facts=facts,
+            facts=replace(self.facts, variants={name: one.facts for name, one in self.variants.items()}),
             certificate=self.certificate,
             measure=self.measure,
         )
@@ -180,9 +194,9 @@ class _Reader:
         classes = [self.workload(entry, k) for k, entry in enumerate(entries)]
         certificate = self.build(CertificateSettings, table.pop("certificate", {}), "certificate")
         measure = self.build(MeasureSettings, table.pop("measure", {}), "measure")
-        llm = self.build(Llm, table.pop("model", {}), "model")
-        gpu = self.build(Gpu, table.pop("gpu", {}), "gpu")
-        engine = self.build(Engine, table.pop("engine", {}), "engine")
+        parts = {part: self.section(table, part) for part in PARTS}
+        machine = self.machine(parts, "")
+        machines = self.variants(table.pop("variant", {}), parts)
         pool = self.build(Pool, {"name": DEFAULT_POOL, **fleet}, "fleet")
         timeout = client.pop("timeout_s", None)
         self.number("client.timeout_s", timeout)
@@ -196,14 +210,9 @@ class _Reader:
             self.fault(key, "is not a key of a simulation")
         if not classes:
             self.fault("classes", "there is no [[classes]] table")
-        if engine is not None:
-            if engine.kv_policy not in KV_POLICIES:
-                self.fault("engine.kv_policy", f"{engine.kv_policy!r} is none of {', '.join(KV_POLICIES)}")
-            if engine.max_num_seqs > engine.max_batched_tokens:
-                self.fault("engine.max_num_seqs", f"{engine.max_num_seqs} exceeds max_batched_tokens")
-        if self.faults or not (certificate and measure and llm and gpu and engine and pool):
+        if self.faults or not (certificate and measure and machine and pool):
             return None
-        return Simulation(
+        stated = Simulation(
             name=name,
             seed=seed,
             repeats=repeats,
@@ -211,11 +220,47 @@ class _Reader:
             certificate=certificate,
             measure=measure,
             timeout_s=timeout,
-            llm=llm,
-            gpu=gpu,
-            engine=engine,
+            llm=machine[0],
+            gpu=machine[1],
+            engine=machine[2],
             classes=tuple(c for c in classes if c is not None),
         )
+        variants = {
+            name: replace(stated, llm=llm, gpu=gpu, engine=engine) for name, (llm, gpu, engine) in machines.items()
+        }
+        return replace(stated, variants=variants)
+
+    def machine(self, parts: Mapping[str, dict[str, Any]], where: str) -> tuple[Llm, Gpu, Engine] | None:
+        """Model, GPU and engine; None where one of them has a fault."""
+        llm = self.build(Llm, dict(parts["model"]), f"{where}model")
+        gpu = self.build(Gpu, dict(parts["gpu"]), f"{where}gpu")
+        engine = self.build(Engine, dict(parts["engine"]), f"{where}engine")
+        if engine is not None:
+            if engine.kv_policy not in KV_POLICIES:
+                self.fault(f"{where}engine.kv_policy", f"{engine.kv_policy!r} is none of {', '.join(KV_POLICIES)}")
+            if engine.max_num_seqs > engine.max_batched_tokens:
+                self.fault(f"{where}engine.max_num_seqs", f"{engine.max_num_seqs} exceeds max_batched_tokens")
+        return (llm, gpu, engine) if llm and gpu and engine else None
+
+    def variants(self, stated: Any, parts: Mapping[str, dict[str, Any]]) -> Mapping[str, tuple[Llm, Gpu, Engine]]:
+        """The machine of each variant: [variant.NAME.model], .gpu and .engine change keys of [model], [gpu] and [engine]."""
+        found: dict[str, tuple[Llm, Gpu, Engine]] = {}
+        if not isinstance(stated, dict) or not all(isinstance(one, dict) for one in stated.values()):
+            self.fault(
+                "variant", "is not a section; write [variant.NAME.model], [variant.NAME.gpu] or [variant.NAME.engine]"
+            )
+            return found
+        for name, own in stated.items():
+            where = f"variant.{name}."
+            if name in ("", DEFAULT_VARIANT):
+                self.fault(f"variant.{name}", "is the default variant, which the sections without a variant state")
+            for key in (key for key in own if key not in PARTS):
+                self.fault(f"{where}{key}", "is not a key of a variant")
+            changed = {part: {**parts[part], **self.section(dict(own), part)} for part in PARTS}
+            machine = self.machine(changed, where)
+            if machine is not None:
+                found[name] = machine
+        return found
 
     def workload(self, table: dict[str, Any], index: int) -> SimulatedClass | None:
         where = f"classes[{index}]"

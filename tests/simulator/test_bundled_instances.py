@@ -13,7 +13,7 @@ from fleetsieve.instance import Instance, Measurement
 from fleetsieve.simulator import read_spec, simulate, simulate_cell
 
 FILES = ("instance.toml", "classes.csv", "cells.csv", "measurements.csv")
-SIMULATED = ("sim-chat-code-16gpu", "sim-four-class-64gpu")
+SIMULATED = ("sim-chat-code-16gpu", "sim-four-class-64gpu", "sim-two-variants-16gpu")
 GPUS = 16
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from live_runs.instances import Live
 from loop.small_fleet import INSTANCE
 
 from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.errors import InputError
 from fleetsieve.files import read_instance
 from fleetsieve.files.records import record_name
 from fleetsieve.instance import (
@@ -37,9 +39,11 @@ from fleetsieve.live.load.schedule import look_seed
 from fleetsieve.live.serving.command import command_of, environment_of
 from fleetsieve.live.serving.config import read_serve_config
 from fleetsieve.probes.noisy import look_generator
+from fleetsieve.simulator import read_spec, simulate_cell
 
 __all__ = ["cli", "live"]
 
+INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 FP8 = ServerKey(4, variant="fp8")
 FAR = ServerKey(4, "h200", "fp8")
 
@@ -293,3 +297,35 @@ def test_figures_and_tables_name_the_variant(cli, folder: Path, tmp_path: Path) 
     assert given.code == 2, "there is no such file"
     (folder / "plan.json").write_text(json.dumps(cli("solve", folder, "--json").document))
     assert cli("sensitivity", folder, "--given", folder / "plan.json", "--demand-scale", "0.8:1.5").code == 0
+
+
+def test_the_bundled_instance_is_served_best_by_a_variant_for_each_class() -> None:
+    import fleetsieve as fs
+
+    read = read_instance("sim-two-variants-16gpu")
+    both = fs.solve(read)
+    assert fs.plan_table(both)[["class", "variant"]].to_numpy().tolist() == [["chat", "fp8"], ["code", "default"]]
+    assert both.conservative.min_fulfilment == 1.0
+    for variant, least in (("default", 0.6666), ("fp8", 0.75)):
+        alone = Envelope.of(fs.with_only_variant(read.instance, [variant]), read.measurements)
+        assert fs.certify(alone, fs.Frontier()).conservative.min_fulfilment == pytest.approx(least, abs=1e-3)
+
+
+def test_variants_of_a_simulation_get_the_same_requests(tmp_path: Path) -> None:
+    spec = read_spec(INSTANCES / "sim-two-variants-16gpu")
+    near, far = (simulate_cell(spec, "chat", 2, "r1", variant=name) for name in ("default", "fp8"))
+    in_window = [[r for r in csv_rows(run.records_csv_gz()) if float(r["sent_at_s"]) >= 0.0] for run in (near, far)]
+    sent = [[(r["sent_at_s"], r["input_tokens"]) for r in found] for found in in_window]
+    assert sent[0] == sent[1] != []
+    assert near.measurement.e2e_p99_s != far.measurement.e2e_p99_s
+    text = (INSTANCES / "sim-two-variants-16gpu" / "simulation.toml").read_text()
+    wrong = tmp_path / "simulation.toml"
+    wrong.write_text(text.replace("[variant.fp8.engine]", "[variant.default.motor]"))
+    with pytest.raises(InputError) as caught:
+        read_spec(wrong)
+    assert "variant.default.motor" in str(caught.value)
+    assert "is the default variant" in str(caught.value)
+
+
+def csv_rows(packed: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(gzip.decompress(packed).decode().splitlines()))
