@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetsieve.files.building import build_measurements, collector_paused
+from fleetsieve.files.building import build_measurements
 from fleetsieve.files.cells import unknown_class, unknown_pool
 from fleetsieve.files.faults import FaultList, close_match, listed
 from fleetsieve.files.plausibility import suspect_measurements
@@ -43,7 +43,6 @@ class Known:
     pools: Mapping[str, Pool] | None
 
 
-@collector_paused()
 def read_rows(
     path: Path, known: Known, cells: Sequence[Cell], classes: Mapping[str, WorkloadClass], faults: FaultList
 ) -> tuple[Measurement, ...]:
