@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from fleetsieve.presentation.sensitivity_plot import map_plot, study_plot
     from fleetsieve.probes import Probe, Replay
     from fleetsieve.runs.history import History, read_history
-    from fleetsieve.runs.journal import digests
+    from fleetsieve.runs.layout import digests
     from fleetsieve.runs.stepping import Step
     from fleetsieve.studies.compare import Case, compare
     from fleetsieve.studies.decision_rules import RULES
@@ -116,7 +116,7 @@ _HOMES = {
         "Pool", "Reading", "Slo", "Status", "WorkloadClass",
     ),
     "interactive": ("history_of", "recheck", "replay", "solve"),
-    "runs.journal": ("digests",),
+    "runs.layout": ("digests",),
     "loop.policies": ("POLICIES", "Choice", "Policy", "Situation", "policy_named"),
     "presentation.sensitivity_plot": ("map_plot", "study_plot"),
     "probes": ("Probe", "Replay"),

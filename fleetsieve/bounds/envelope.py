@@ -6,20 +6,17 @@ so one new measurement, real or imagined, renews one class.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from functools import cached_property
 
 from fleetsieve_models.problem import NOTHING, ClassDemand, Configuration, FleetProblem, GpuPool
 
-from fleetsieve.bounds.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, assumptions_of
+from fleetsieve.bounds.assumptions import Assumption, ClassView, Contradiction, assumptions_of
+from fleetsieve.bounds.cell_bounds import CellBounds, End, implied
 from fleetsieve.bounds.statistics import KnownCell, Rules, rows_that_count, summarise_all
 from fleetsieve.brief import counted, summary
-from fleetsieve.errors import UsageError
 from fleetsieve.instance import (
-    TAIL_METRICS,
     ArmKey,
     Cell,
     CellKey,
@@ -28,31 +25,7 @@ from fleetsieve.instance import (
     Pool,
     WorkloadClass,
 )
-from fleetsieve.interval import FRACTION, NON_NEGATIVE, Interval
-
-
-@dataclass(frozen=True, slots=True)
-class CellBounds:
-    """What is known of one cell: intervals, and whether it can be committed or still hoped for.
-
-    Capacity is in requests/s of one replica before `max_utilisation`; tails are p99s in seconds. `committable`: measured, and
-    its measured bounds meet the policy. `possible`: nothing known rules it out. `origins` names the assumption behind each
-    bound that is not a measurement.
-    """
-
-    cell: Cell
-    capacity_rps: Interval
-    tails_s: Mapping[str, Interval]
-    success: Interval
-    committable: bool
-    possible: bool
-    measured: bool
-    origins: Mapping[str, str]
-
-    @property
-    def resolved(self) -> bool:
-        """Whether another look cannot change if the cell is usable: committable, or not possible."""
-        return self.committable or not self.possible
+from fleetsieve.interval import Interval
 
 
 @dataclass(frozen=True)
@@ -161,7 +134,7 @@ class Envelope:
         view = _alone(self.classes[known.key.class_name].view, self.instance.cell_by_key[known.key].arm)
         view = replace(view, known={**view.known, known.key: known})
         (arm,) = view.arms
-        return _said(view, self.assumptions).ends(view, arm)
+        return implied(view, self.assumptions).ends(view, arm)
 
     def assuming(self, assumptions: tuple[Assumption, ...]) -> Envelope:
         """The envelope of the same data under other assumptions."""
@@ -271,87 +244,9 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
 
     An assumption that measured data contradict is dropped for the arm and quantity concerned.
     """
-    said = _said(view, assumptions)
-    bounds = {cell.key: said.bounds(view, cell) for cells in view.arms.values() for cell in cells}
-    return ClassEnvelope(view, bounds, said.contradictions, {key: why for key, (_, why) in said.exhausted.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """What assumptions say of the cells of a view: most capacity, least tails, what memory rules out; each with its assumption."""
-
-    capacity: Mapping[CellKey, tuple[float, str]]
-    tails: Mapping[str, Mapping[CellKey, tuple[float, str]]]
-    exhausted: Mapping[CellKey, tuple[str, str]]
-    contradictions: tuple[Contradiction, ...]
-
-    def bounds(self, view: ClassView, cell: Cell) -> CellBounds:
-        """The bounds of one cell."""
-        exhausted = self.exhausted.get(cell.key, ("", ""))[0]
-        return _bounds(view, cell, self.capacity.get(cell.key), self.tails, exhausted)
-
-    def ends(self, view: ClassView, arm: ArmKey) -> list[End]:
-        """The ends of an arm's cells, as `bounds` has them: of a cell that was not measured they are few numbers."""
-        limits = [
-            (self.tails[metric], limit)
-            for metric in TAIL_METRICS
-            if (limit := view.workload.slo.limit_s(metric)) is not None and self.tails[metric]
-        ]
-        found = []
-        for cell in view.arms[arm]:
-            key = cell.key
-            if key in view.known:
-                found.append(End.of(self.bounds(view, cell)))
-                continue
-            ruled_out = cell.excluded or key in self.exhausted
-            for tails, limit in limits:
-                ruled_out = ruled_out or (key in tails and tails[key][0] > limit)
-            found.append(End(cell, None, None if ruled_out else self.capacity.get(key, UNBOUNDED)[0]))
-        return found
-
-
-UNBOUNDED = (math.inf, "")
-"""What no assumption says of a capacity: anything is possible."""
-
-
-class End(NamedTuple):
-    """A cell's capacity (requests/s of a replica) if it can be committed, and if it is possible; None where it is not."""
-
-    cell: Cell
-    lower_rps: float | None
-    upper_rps: float | None
-
-    @classmethod
-    def of(cls, b: CellBounds) -> End:
-        """The ends of a cell's bounds."""
-        return cls(b.cell, b.capacity_rps.lo if b.committable else None, b.capacity_rps.hi if b.possible else None)
-
-
-def _said(view: ClassView, assumptions: Iterable[Assumption]) -> _Said:
-    capacity: dict[CellKey, tuple[float, str]] = {}
-    tails: dict[str, dict[CellKey, tuple[float, str]]] = {metric: {} for metric in TAIL_METRICS}
-    contradictions: list[Contradiction] = []
-    exhausted: dict[CellKey, tuple[str, str]] = {}
-    for assumption in assumptions:
-        found = tuple(assumption.audit(view))
-        contradictions += found
-        dropped = {(c.arm, c.quantity) for c in found}
-
-        def holds(arm: ArmKey, quantity: str, dropped: set[tuple[ArmKey, str]] = dropped) -> bool:
-            return (arm, quantity) not in dropped
-
-        for key, quantity, value, because in assumption.limits(view, holds):
-            if quantity == CAPACITY:
-                if value < capacity.get(key, UNBOUNDED)[0]:
-                    capacity[key] = (value, assumption.name)
-            elif quantity == MEMORY:
-                exhausted.setdefault(key, (assumption.name, because or f"memory, by {assumption.name}"))
-            elif quantity not in tails:
-                known = ", ".join((CAPACITY, MEMORY, *tails))
-                raise UsageError(f"assumption {assumption.name} bounds {quantity!r}", f"it can bound {known}")
-            elif value > tails[quantity].get(key, NO_TAIL)[0]:
-                tails[quantity][key] = (value, assumption.name)
-    return _Said(capacity, tails, exhausted, tuple(sorted(contradictions)))
+    found = implied(view, assumptions)
+    bounds = {cell.key: found.bounds(view, cell) for cells in view.arms.values() for cell in cells}
+    return ClassEnvelope(view, bounds, found.contradictions, {key: why for key, (_, why) in found.exhausted.items()})
 
 
 def _with_arm(own: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]) -> ClassEnvelope:
@@ -370,66 +265,3 @@ def _alone(view: ClassView, arm: ArmKey) -> ClassView:
     cells = view.arms[arm]
     known = {cell.key: view.known[cell.key] for cell in cells if cell.key in view.known}
     return replace(view, arms={arm: cells}, known=known)
-
-
-def _bounds(
-    view: ClassView,
-    cell: Cell,
-    most: tuple[float, str] | None,
-    least: Mapping[str, Mapping[CellKey, tuple[float, str]]],
-    exhausted: str,
-) -> CellBounds:
-    known, slo = view.known.get(cell.key), view.workload.slo
-    origins: dict[str, str] = {}
-    capacity = known.capacity_rps if known else None
-    told = capacity is not None
-    if capacity is None:
-        capacity = NON_NEGATIVE
-        if most is not None:
-            capacity, origins[CAPACITY] = _at_most(most[0]), most[1]
-    tails: dict[str, Interval] = {}
-    meets, may_meet = told, True
-    for metric, limit in zip(TAIL_METRICS, (slo.max_ttft_p99_s, slo.max_e2e_p99_s, slo.max_tpot_p99_s), strict=True):
-        tail = known.tail_s(metric) if known else None
-        if tail is None:
-            tail, said = NON_NEGATIVE, least[metric].get(cell.key) if least[metric] else None
-            if said is not None:
-                tail, origins[metric] = _at_least(said[0]), said[1]
-        tails[metric] = tail
-        if limit is not None:
-            meets = meets and tail.hi <= limit
-            may_meet = may_meet and tail.lo <= limit
-    success = known.success if known is not None and known.success is not None else FRACTION
-    if slo.min_success is not None:
-        meets = meets and success.lo >= slo.min_success
-        may_meet = may_meet and success.hi >= slo.min_success
-    failed = known is not None and known.failed
-    gone = bool(exhausted) or (known is not None and known.impossible)
-    if exhausted:
-        origins[MEMORY] = exhausted
-    return CellBounds(
-        cell=cell,
-        capacity_rps=capacity,
-        tails_s=tails,
-        success=success,
-        committable=meets and not failed and not cell.excluded,
-        possible=may_meet and not gone and not cell.excluded,
-        measured=known is not None and known.measured,
-        origins=origins,
-    )
-
-
-NO_TAIL = (0.0, "")
-"""What no assumption says of a tail: it is at least 0."""
-
-
-@lru_cache(maxsize=4096)
-def _at_least(value: float) -> Interval:
-    """[value, inf): one object for the many cells, real and imagined, that one bound is of."""
-    return Interval(value, math.inf)
-
-
-@lru_cache(maxsize=4096)
-def _at_most(value: float) -> Interval:
-    """[0, value], as `_at_least`."""
-    return Interval(0.0, value)

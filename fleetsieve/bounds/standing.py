@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from fleetsieve.bounds.assumptions import ClassView
-from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope, Envelope, fits
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import ClassEnvelope, Envelope, fits
 from fleetsieve.bounds.statistics import KnownCell
 from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, CellKey, Slo, Status
 

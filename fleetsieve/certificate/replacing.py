@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from fleetsieve_models.problem import Configuration
 
-from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope, Envelope
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import ClassEnvelope, Envelope
 from fleetsieve.instance import CellKey
 
 

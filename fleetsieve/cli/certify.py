@@ -37,7 +37,7 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     from fleetsieve.presentation.plans import show_certificate, spent_text
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
-    from fleetsieve.runs.journal import CERTIFICATE, digests
+    from fleetsieve.runs.layout import CERTIFICATE, digests
     from fleetsieve.runs.rechecking import check_folder
 
     read = read_instance(folder)

@@ -162,7 +162,7 @@ def _held(folder: Path) -> Iterator[None]:
     """Hold an instance folder, so that no two commands measure into it at once; of a run also what the run itself holds."""
     import fcntl
 
-    from fleetsieve.runs.journal import STEPS
+    from fleetsieve.runs.layout import STEPS
 
     with ExitStack() as held:
         for name in ("instance.toml", STEPS):

@@ -75,7 +75,7 @@ def newest(probing: Probing, run: Path) -> Probing:
 
     The run keeps a copy of what it used. Where the two differ one was mended, and the one that was written last counts.
     """
-    from fleetsieve.runs.journal import SERVE
+    from fleetsieve.runs.layout import SERVE
 
     given, kept = probing.config, run / SERVE
     if given is None or not kept.is_file():
@@ -258,7 +258,7 @@ def opened(
     if not probing.live:
         from fleetsieve.files import read_measurements
         from fleetsieve.probes import Replay
-        from fleetsieve.runs.journal import HIDDEN
+        from fleetsieve.runs.layout import HIDDEN
 
         yield Replay(read_measurements(run / HIDDEN, read.instance), read.measurements)
         return

@@ -27,7 +27,7 @@ def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> 
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, say, tell_suspicions
     from fleetsieve.report import report_html
-    from fleetsieve.runs.journal import STEPS
+    from fleetsieve.runs.layout import STEPS
 
     read = read_instance(folder)
     tell_suspicions(read.suspicions)

@@ -76,11 +76,12 @@ def command(
     from fleetsieve.files import resolve
     from fleetsieve.loop.policies import policy_named
     from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.runs import journal as journals
+    from fleetsieve.runs import layout
+    from fleetsieve.runs.journal import Journal
 
     source = resolve(folder)
     wished = probings.asked(replay, probe, config, endpoints, max_servers)
-    if resumed and out is None and (source / journals.STEPS).is_file():
+    if resumed and out is None and (source / layout.STEPS).is_file():
         out = source
     wanted = Request(policy or "decision-gap", 0 if seed is None else seed, horizon_h)
     look_in_current_folder(wanted.policy)
@@ -94,7 +95,7 @@ def command(
 
         return dry_run(source, wished, wanted, prior, as_json=as_json)
     out = out if out is not None else Path("runs") / f"{_name(source)}-{wanted.policy.replace(':', '.')}-{wanted.seed}"
-    if not (resumed and (out / journals.STEPS).is_file()):
+    if not (resumed and (out / layout.STEPS).is_file()):
         if resumed and wished is None:
             raise UsageError(
                 f"there is no run to resume at {out}", f"start one: fleetsieve run {folder} --replay --out {out}"
@@ -102,14 +103,14 @@ def command(
         _create(source, out, wanted, prior, wished)
         if resumed:
             say(messages(), f"no run at {out}: starting one")
-    with journals.Journal(out) as journal:
+    with Journal(out) as journal:
         stated = Request.of_log(journal.start)
         look_in_current_folder(stated.policy)
         asked = ((policy, stated.policy), (seed, stated.seed), (horizon_h, stated.horizon_h))
         if any(given is not None and given != began for given, began in asked):
             raise UsageError(f"{out} was started with {stated.options}", "resume it with these")
         if prior is not None and _digest(prior) != journal.prior_sha256:
-            began = "no prior" if journal.prior_sha256 is None else f"another prior, which is its {journals.PRIOR}"
+            began = "no prior" if journal.prior_sha256 is None else f"another prior, which is its {layout.PRIOR}"
             raise UsageError(f"{out} was started with {began}", "resume it without --prior: the run has what it needs")
         probing = probings.Probing.of_log(journal.start)
         other = wished is not None and (
@@ -145,7 +146,8 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
     from fleetsieve import __version__
     from fleetsieve.files import read_instance, read_measurements, read_predictions
     from fleetsieve.presentation.terminal import tell_suspicions
-    from fleetsieve.runs import journal
+    from fleetsieve.runs import layout
+    from fleetsieve.runs.making import create
 
     if probing is None:
         raise UsageError(
@@ -158,11 +160,11 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
     if probing.live:
         probings.prepared(probing, read, wanted.seed)
     else:
-        table = source / journal.HIDDEN
-        table = table if os.path.lexists(table) else source / journal.MEASURED
+        table = source / layout.HIDDEN
+        table = table if os.path.lexists(table) else source / layout.MEASURED
         if not table.exists():
-            raise UsageError(f"{source} has no {journal.MEASURED} to replay")
-        rows = read_measurements(table, read.instance) if table.name == journal.HIDDEN else read.measurements
+            raise UsageError(f"{source} has no {layout.MEASURED} to replay")
+        rows = read_measurements(table, read.instance) if table.name == layout.HIDDEN else read.measurements
         if not rows:
             raise UsageError(f"{table} has no rows to replay", "measure it, simulate it, or run live with --probe vllm")
     if prior is not None:
@@ -176,4 +178,4 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
     if wanted.horizon_h is not None:
         start[HORIZON] = wanted.horizon_h
     variants = any(cell.key.variant != DEFAULT_VARIANT for cell in read.instance.cells)
-    journal.create(source, out, start, hidden=table, prior=prior, serve=probing.config, variants=variants)
+    create(source, out, start, hidden=table, prior=prior, serve=probing.config, variants=variants)

@@ -81,7 +81,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     from fleetsieve import __version__
     from fleetsieve.files import read_predictions
     from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.runs.journal import PRIOR
+    from fleetsieve.runs.layout import PRIOR
 
     if journal.start.get("fleetsieve") != __version__:
         version = journal.start.get("fleetsieve")
@@ -147,7 +147,7 @@ def _read(journal: Journal) -> Folder:
         InputError: when its files have faults; where rows have some, the hint says what can be done about those.
     """
     from fleetsieve.files import read_instance
-    from fleetsieve.runs.journal import MEASURED
+    from fleetsieve.runs.layout import MEASURED
 
     try:
         return read_instance(journal.folder)
@@ -163,7 +163,7 @@ def _read(journal: Journal) -> Folder:
 
 def _way_on(journal: Journal, probing: Probing) -> str:
     """The command that goes on with a run once what ended it is mended."""
-    from fleetsieve.runs.journal import SERVE
+    from fleetsieve.runs.layout import SERVE
 
     command = f"fleetsieve run {shlex.quote(str(journal.folder))} --resume"
     if probing.config is None or probing.config == journal.folder / SERVE:
@@ -194,7 +194,7 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:
     """A serve.toml that was mended on the way takes the place of the one that the run folder has."""
     from fleetsieve.files import replace_file
-    from fleetsieve.runs.journal import SERVE
+    from fleetsieve.runs.layout import SERVE
     from fleetsieve.runs.stepping import refuse_changed
 
     kept, config = journal.folder / SERVE, probing.config

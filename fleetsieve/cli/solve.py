@@ -112,7 +112,7 @@ def _lexicographic(
     from fleetsieve.presentation.plans import show_certificate
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results
-    from fleetsieve.runs.journal import digests, write_json
+    from fleetsieve.runs.layout import digests, write_json
 
     with working("solving"):
         certificate = certify(envelope, Milp())

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from fleetsieve.bounds.assumptions import CAPACITY
-from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import ClassEnvelope
 from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import plain, titled
 from fleetsieve.figures.states import SIGNS, UNUSABLE, State, rate, seconds, state_of, state_text

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from fleetsieve.answers.diagnosis.cells import limit_name
-from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import ClassEnvelope
 from fleetsieve.certificate import Certificate
 from fleetsieve.figures.palette import Palette
 from fleetsieve.instance import TAIL_METRICS, CellKey

@@ -20,7 +20,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import ClassEnvelope
 from fleetsieve.bounds.standing import lacks
 from fleetsieve.bounds.statistics import KnownCell, Spread, imagine
 from fleetsieve.instance import TAIL_METRICS, THROUGHPUT, Cell, CellKey, LoadKind, Status

@@ -47,7 +47,7 @@ from fleetsieve.report.words import (
     verdict_words,
 )
 from fleetsieve.runs.history import History, read_history, state_of
-from fleetsieve.runs.journal import PRIOR, SERVE, digests
+from fleetsieve.runs.layout import PRIOR, SERVE, digests
 from fleetsieve.runs.rechecking import check_folder
 
 TEMPLATE = "page.html"

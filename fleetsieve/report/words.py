@@ -31,7 +31,7 @@ from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.report.failing import ENDINGS
 from fleetsieve.report.rounding import PER_CENT, gap_part, rate, share
 from fleetsieve.runs.history import History, LoggedStep
-from fleetsieve.runs.journal import SERVE
+from fleetsieve.runs.layout import SERVE
 
 if TYPE_CHECKING:
     from fleetsieve.report.building import Report

@@ -20,7 +20,7 @@ from fleetsieve.loop.policies import DecisionGap, policy_named, policy_of_log
 from fleetsieve.loop.sieve import Sieve
 from fleetsieve.loop.stopping import UnprofitableWithin
 from fleetsieve.probes import Replay
-from fleetsieve.runs.journal import CERTIFICATE, HIDDEN, PRIOR, STEPS
+from fleetsieve.runs.layout import CERTIFICATE, HIDDEN, PRIOR, STEPS
 
 
 @dataclass(frozen=True)

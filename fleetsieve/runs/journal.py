@@ -15,15 +15,14 @@ whose files were edited is not resumed, for its steps would not be those of the 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -33,182 +32,31 @@ from fleetsieve.files import (
     HIDDEN_RECORDS,
     RECORDS,
     header_columns,
-    measurement_header,
     measurement_row,
     read_instance,
     read_measurements,
     record_name,
-    records_of,
     replace_bytes,
 )
-from fleetsieve.files.folder import STEPS as STEPS
-from fleetsieve.files.results import write_result
 from fleetsieve.files.torn import whole_rows, whole_until
 from fleetsieve.instance import Measurement
+from fleetsieve.runs.layout import (
+    CERTIFICATE,
+    HIDDEN,
+    MEASURED,
+    PRIOR,
+    STATED,
+    STEPS,
+    Line,
+    digests_of,
+    file_locks,
+    json_line,
+    lock,
+    write_json,
+)
+from fleetsieve.runs.making import beside_of, scratch
 
-STATED = ("instance.toml", "classes.csv", "cells.csv")
-MEASURED, HIDDEN, CERTIFICATE = "measurements.csv", "replay.csv", "certificate.json"
-PRIOR, SERVE = "prior.csv", "serve.toml"
-_LOCK, _MADE = "lock", "run"
-Line = dict[str, Any]
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files of an instance folder that a certificate speaks of, by name; records/ has one for all its files."""
-    return _digests(folder, (*STATED, MEASURED, RECORDS))
-
-
-def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    return {name: _digest(folder / name) for name in names if (folder / name).exists()}
-
-
-def _digest(path: Path) -> str:
-    """SHA-256 of a file; of a folder, that of its files' names and digests; nothing of a pipe, which would be waited for."""
-    if not path.is_dir():
-        if not path.is_file():
-            return ""
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    listed = "".join(
-        f"{_digest(file)}  {file.name}\n" for file in sorted(path.iterdir()) if not file.name.startswith(".")
-    )
-    return hashlib.sha256(listed.encode()).hexdigest()
-
-
-def json_line(line: Mapping[str, Any]) -> str:
-    """One line of JSON with a newline; the same values always give the same bytes."""
-    return json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(", ", ": ")) + "\n"
-
-
-def create(
-    source: Path,
-    out: Path,
-    start: Mapping[str, Any],
-    *,
-    hidden: Path | None,
-    prior: Path | None = None,
-    serve: Path | None = None,
-    variants: bool = False,
-) -> None:
-    """Make a run folder at `out` from the instance folder `source`, all at once or not at all.
-
-    `start` becomes the first line of the log (policy, seed and what else a resumed run must repeat), with the digests of the files
-    added; `hidden` is the table of a replay, `prior` a file of predictions, `serve` the serve.toml of a live run; with `variants`
-    the table gets the column of engine variants. Nothing is measured in a new run. What a kill left of an earlier creation is
-    removed.
-
-    Raises:
-        UsageError: when `out` exists and is not an empty folder, or another process is making it.
-        FleetSieveError: when the folder cannot be written.
-    """
-    _refuse_taken(out)
-    _file_locks()
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with _scratch(out) as made:
-            _refuse_taken(out)  # another process may have made it until this one held the place
-            made.mkdir()
-            for name in STATED:
-                shutil.copyfile(source / name, made / name)
-            if hidden is not None:
-                shutil.copyfile(hidden, made / HIDDEN)
-                if records_of(hidden).is_dir():
-                    shutil.copytree(records_of(hidden), made / HIDDEN_RECORDS, copy_function=shutil.copyfile)
-            if prior is not None:
-                shutil.copyfile(prior, made / PRIOR)
-            if serve is not None:
-                shutil.copyfile(serve, made / SERVE)
-            (made / MEASURED).write_text(measurement_header(variants=variants) + "\n", encoding="utf-8", newline="")
-            line = {**start, "files": _digests(made, (*STATED, HIDDEN, HIDDEN_RECORDS, PRIOR))}
-            (made / STEPS).write_text(json_line(line), encoding="utf-8", newline="")
-            for path in made.rglob("*"):
-                _sync(path)
-            _sync(made)
-            os.replace(made, out)
-        _sync(out.parent)
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write the run folder {out}: {fault.strerror or fault}") from fault
-
-
-def _refuse_taken(out: Path) -> None:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        resumable = (out / STEPS).is_file()
-        hint = f"go on with it by --resume, or choose another --out than {out}" if resumable else "choose another --out"
-        raise UsageError(f"{out} exists and is not empty", hint)
-
-
-@contextmanager
-def _scratch(out: Path) -> Iterator[Path]:
-    """The path of a folder to make beside `out`, held by this process alone; whatever is there afterwards is removed."""
-    beside = _beside(out)
-    beside.mkdir(exist_ok=True)
-    try:
-        with (beside / _LOCK).open("a") as held:
-            _lock(held, out)
-            _remove_made(beside)
-            try:
-                yield beside / _MADE
-            finally:
-                with suppress(OSError):
-                    _remove_made(beside)
-                    (beside / _LOCK).unlink()
-    finally:
-        with suppress(
-            OSError
-        ):  # it stays while another process holds its lock, or where somebody else put something in
-            beside.rmdir()
-
-
-def _beside(out: Path) -> Path:
-    """The folder in which the run folder `out` is made: always the same, so that what a kill left is found."""
-    place = Path(os.path.abspath(out))
-    return place.parent / f".{place.name}.new"
-
-
-def _remove_made(beside: Path) -> None:
-    """Remove a half-made run; only the files that `create` writes are touched, and anything else makes this fail."""
-    made = beside / _MADE
-    if made.is_dir() and not made.is_symlink():
-        shutil.rmtree(made / HIDDEN_RECORDS, ignore_errors=True)
-        for name in (*STATED, HIDDEN, PRIOR, SERVE, MEASURED, STEPS):
-            (made / name).unlink(missing_ok=True)
-        made.rmdir()
-
-
-def _lock(file: TextIO, folder: Path) -> None:
-    """Hold `file` until it is closed, so that no other process works on `folder`.
-
-    Raises:
-        UsageError: when another process holds it.
-    """
-    fcntl = _file_locks()
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        mine = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
-    except FileNotFoundError:
-        mine = False  # the holder finished between the opening and the locking, and removed it
-    except OSError as fault:
-        if fault.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise
-        mine = False
-    if not mine:
-        raise UsageError(f"another process is working on {folder}", "wait for it to end, or stop it first")
-
-
-def _file_locks() -> Any:
-    """The module for file locks, loaded when a run is opened: other commands do without.
-
-    Raises:
-        FleetSieveError: when the system has none.
-    """
-    try:
-        import fcntl
-    except ImportError as fault:
-        raise FleetSieveError(
-            "a run needs the file locks of Linux or macOS, which this system does not have",
-            "on Windows, use its subsystem for Linux (WSL)",
-        ) from fault
-    return fcntl
 
 
 class Journal:
@@ -221,7 +69,7 @@ class Journal:
             UsageError: when the folder is no run, or another process holds it.
             FleetSieveError: when it cannot be opened, or the system has no file locks.
         """
-        _file_locks()
+        file_locks()
         self.folder = folder
         for name in (STEPS, MEASURED):
             if not (folder / name).is_file():
@@ -232,7 +80,7 @@ class Journal:
         except OSError as fault:
             raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
         try:
-            _lock(self._steps, folder)
+            lock(self._steps, folder)
             # Only under the lock: what looks torn may be a row that the holder is writing.
             self._whole = {name: _whole(folder / name) for name in (STEPS, MEASURED)}
             self._columns = header_columns(self._whole[MEASURED])
@@ -252,8 +100,10 @@ class Journal:
         if not self.lines:
             self.close()
             raise UsageError(f"{folder / STEPS} is empty: the run cannot be resumed")
-        if _beside(folder).is_dir():  # a kill came between the making of the run and the removal of what it was made in
-            with suppress(OSError, FleetSieveError), _scratch(folder):
+        if beside_of(
+            folder
+        ).is_dir():  # a kill came between the making of the run and the removal of what it was made in
+            with suppress(OSError, FleetSieveError), scratch(folder):
                 pass
 
     @property
@@ -331,7 +181,7 @@ class Journal:
     def _refuse_edited_files(self) -> None:
         files = self.start.get("files")
         stated = files if isinstance(files, dict) else {}
-        for name, digest in _digests(self.folder, stated).items():
+        for name, digest in digests_of(self.folder, stated).items():
             if digest != stated[name]:
                 raise self._edited(f"{self.folder / name}", "the run was started")
 
@@ -399,16 +249,6 @@ class Journal:
         self.close()
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a JSON document, whole or not at all; keys stay in their order.
-
-    Raises:
-        UsageError: when an instance is read from that file.
-        FleetSieveError: when the file cannot be written.
-    """
-    write_result(path, json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
-
-
 def _row_digest(row: bytes) -> str:
     return hashlib.sha256(row).hexdigest()
 
@@ -439,11 +279,3 @@ def _append(file: TextIO, text: str) -> None:
         raise FleetSieveError(
             f"cannot write {file.name}: {fault.strerror or fault}", "the run can go on with --resume"
         ) from fault
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,7 +13,7 @@ from fleetsieve.files import Folder
 from fleetsieve.loop.stopping import Stop
 from fleetsieve.rule_sets import FIRST, RULE_SETS
 from fleetsieve.runs.history import History, read_history, state_of
-from fleetsieve.runs.journal import digests
+from fleetsieve.runs.layout import digests
 
 
 def check_folder(document: Mapping[str, Any], read: Folder, engine: Engine) -> Checked:

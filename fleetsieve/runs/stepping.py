@@ -14,7 +14,8 @@ from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.loop.sieve import Experiment, Sieve
 from fleetsieve.probes import Probe, SideBySide
-from fleetsieve.runs.journal import MEASURED, Journal, Line, digests
+from fleetsieve.runs.journal import Journal
+from fleetsieve.runs.layout import MEASURED, Line, digests
 
 BY_HAND, INTERRUPTED = "added by hand", "measured before the run was interrupted"
 """Why a row stands in the log that the loop did not ask for."""

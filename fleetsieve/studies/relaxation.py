@@ -33,7 +33,8 @@ from dataclasses import dataclass, replace
 
 from fleetsieve.allocation import ROUNDED, TIE
 from fleetsieve.bounds.assumptions import CAPACITY, MEMORY, Assumption, ClassView, Contradiction, Limit
-from fleetsieve.bounds.envelope import CellBounds, Envelope, class_configurations, class_demand, envelop
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import Envelope, class_configurations, class_demand, envelop
 from fleetsieve.engines.frontier import Curve, curve, greatest_goodput, greatest_min_fulfilment, least_shortfall
 from fleetsieve.instance import ArmKey, CellKey, Instance, Measurement, Slo
 from fleetsieve.interval import Interval

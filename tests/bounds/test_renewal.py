@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetsieve.bounds.assumptions import DEFAULTS
-from fleetsieve.bounds.envelope import End, Envelope
+from fleetsieve.bounds.cell_bounds import End
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.instance import (
     Cell,
     CellKey,

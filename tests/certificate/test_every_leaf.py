@@ -15,7 +15,7 @@ from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, certificate_document, certify
 from fleetsieve.engines.choosing import engine_of
 from fleetsieve.files import Folder, read_instance
-from fleetsieve.runs.journal import digests
+from fleetsieve.runs.layout import digests
 from fleetsieve.runs.rechecking import check_folder
 
 STORED = Path(__file__).parents[1] / "stored" / "v0_1_0"

@@ -16,7 +16,9 @@ from fleetsieve.loop.policies import Grid
 from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
 from fleetsieve.report import report_html
-from fleetsieve.runs.journal import HIDDEN, MEASURED, Journal, create
+from fleetsieve.runs.journal import Journal
+from fleetsieve.runs.layout import HIDDEN, MEASURED
+from fleetsieve.runs.making import create
 from fleetsieve.runs.stepping import run
 
 pytest.importorskip("altair", reason="a report needs the extra report")

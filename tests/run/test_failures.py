@@ -13,7 +13,8 @@ from fleetsieve.files import read_instance, read_measurements
 from fleetsieve.instance import Measurement, Status
 from fleetsieve.loop.policies import Random
 from fleetsieve.loop.sieve import Sieve
-from fleetsieve.runs.journal import Journal, create
+from fleetsieve.runs.journal import Journal
+from fleetsieve.runs.making import create
 from fleetsieve.runs.stepping import run as run_loop
 
 FLAKES = ["timeout", "crashed", "rejected"]

@@ -11,7 +11,8 @@ from fleetsieve_models.problem import Configuration
 
 from fleetsieve.answers.diagnosis.bounds import SUCCESS, Bound, Witnesses, bounds_of
 from fleetsieve.bounds.assumptions import CAPACITY, MEMORY
-from fleetsieve.bounds.envelope import CellBounds, ClassEnvelope, class_configurations, fits
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import ClassEnvelope, class_configurations, fits
 from fleetsieve.bounds.standing import Standing, lacks
 from fleetsieve.bounds.statistics import KnownCell
 from fleetsieve.brief import brief

@@ -13,7 +13,8 @@ from typing import Any
 from fleetsieve_models.placement import fewest_nodes
 
 from fleetsieve.allocation import TIE
-from fleetsieve.bounds.envelope import CellBounds, Envelope
+from fleetsieve.bounds.cell_bounds import CellBounds
+from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.errors import UsageError
 from fleetsieve.files.faults import close_match
 from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, TAIL_METRICS, CellKey, Instance, ServerKey

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fleetsieve.bounds.envelope import CellBounds
+from fleetsieve.bounds.cell_bounds import CellBounds
 from fleetsieve.instance import TAIL_METRICS, Slo
 from fleetsieve.interval import Interval
 from fleetsieve.loop.belief import ClassBelief

@@ -19,7 +19,8 @@ from fleetsieve_models.problem import NOTHING, STAGES, ClassDemand, Configuratio
 from numpy.typing import NDArray
 
 from fleetsieve.allocation import Allocation, tolerance
-from fleetsieve.bounds.envelope import ClassEnvelope, End, Envelope, demand_of, fits
+from fleetsieve.bounds.cell_bounds import End
+from fleetsieve.bounds.envelope import ClassEnvelope, Envelope, demand_of, fits
 from fleetsieve.bounds.statistics import KnownCell
 from fleetsieve.certificate.gap import Gap, frontier_gap
 from fleetsieve.certificate.rule import blocking_stage, meets_floors
