@@ -16,6 +16,7 @@ from fleetsieve.cli import options
 from fleetsieve.cli import probing as probings
 from fleetsieve.cli.main import emit
 from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.runs.start import VLLM
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
@@ -61,7 +62,7 @@ def command(
     for flag, value, least in (("--repeat", repeat, 1), ("--seed", seed, 0)):
         if value < least:
             raise UsageError(f"{flag} is {value}, not a whole number >= {least}")
-    probing = probings.asked(False, probings.VLLM, config, endpoints, None)
+    probing = probings.asked(False, VLLM, config, endpoints, None)
     assert probing is not None
     with _held(path):
         read = read_instance(path)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fleetsieve.errors import FleetSieveError, InputError, UsageError
 from fleetsieve.keys import DEFAULT_VARIANT
+from fleetsieve.runs.start import REPLAY, VLLM, RunStart
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from fleetsieve.live.serving.register import GpuSeconds
     from fleetsieve.presentation.live import LiveView
     from fleetsieve.probes import Probe
-
-REPLAY, VLLM = "replay", "vllm"
-PROBES = (REPLAY, VLLM)
 
 
 @dataclass(frozen=True)
@@ -44,30 +41,10 @@ class Probing:
         """Whether servers are measured."""
         return self.probe == VLLM
 
-    @property
-    def stated(self) -> dict[str, Any]:
-        """The entries of the log's first line."""
-        if not self.live:
-            return {"probe": self.probe}
-        assert self.config is not None
-        endpoints = {str(tp): url for tp, url in self.endpoints.items()}
-        return {"probe": self.probe, "config": os.path.abspath(self.config), "endpoints": endpoints,
-                "max_servers": self.max_servers}  # fmt: skip
-
     @classmethod
-    def of_log(cls, start: Mapping[str, Any]) -> Probing:
-        """What the first line of a log says.
-
-        Raises:
-            UsageError: when it is damaged.
-        """
-        try:
-            if start["probe"] == REPLAY:
-                return cls()
-            endpoints = {int(tp): str(url) for tp, url in start["endpoints"].items()}
-            return cls(str(start["probe"]), Path(start["config"]), endpoints, int(start["max_servers"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise UsageError(f"the first line of the log is damaged: {fault!r} about what it measures with") from fault
+    def of(cls, start: RunStart) -> Probing:
+        """What a run measures with, as it was started."""
+        return cls(start.probe, start.config, start.endpoints, start.max_servers)
 
 
 def newest(probing: Probing, run: Path) -> Probing:

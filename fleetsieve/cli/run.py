@@ -7,13 +7,12 @@ import math
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli import probing as probings
-from fleetsieve.cli.run_loop import HORIZON, Request, go_on
+from fleetsieve.cli.run_loop import Request, go_on
 from fleetsieve.errors import UsageError
 from fleetsieve.keys import DEFAULT_VARIANT
 
@@ -104,7 +103,7 @@ def command(
         if resumed:
             say(messages(), f"no run at {out}: starting one")
     with Journal(out) as journal:
-        stated = Request.of_log(journal.start)
+        stated = Request.of(journal.start)
         look_in_current_folder(stated.policy)
         asked = ((policy, stated.policy), (seed, stated.seed), (horizon_h, stated.horizon_h))
         if any(given is not None and given != began for given, began in asked):
@@ -112,7 +111,7 @@ def command(
         if prior is not None and _digest(prior) != journal.prior_sha256:
             began = "no prior" if journal.prior_sha256 is None else f"another prior, which is its {layout.PRIOR}"
             raise UsageError(f"{out} was started with {began}", "resume it without --prior: the run has what it needs")
-        probing = probings.Probing.of_log(journal.start)
+        probing = probings.Probing.of(journal.start)
         other = wished is not None and (
             wished.probe != probing.probe or wished.endpoints not in ({}, probing.endpoints)
         )
@@ -143,11 +142,11 @@ def _digest(path: Path) -> str | None:
 
 def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probing: probings.Probing | None) -> None:
     """Make the run folder, after every check that could refuse it."""
-    from fleetsieve import __version__
     from fleetsieve.files import read_instance, read_measurements, read_predictions
     from fleetsieve.presentation.terminal import tell_suspicions
     from fleetsieve.runs import layout
     from fleetsieve.runs.making import create
+    from fleetsieve.runs.start import RunStart
 
     if probing is None:
         raise UsageError(
@@ -170,12 +169,18 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
     if prior is not None:
         tell_suspicions(read_predictions(prior, read.instance).suspicions)
     from fleetsieve.engines.solving import ready
-    from fleetsieve.rule_sets import CURRENT
 
     ready()
-    start: dict[str, Any] = {"step": 0, "fleetsieve": __version__, "instance": read.instance.name, **probing.stated,
-             "policy": wanted.policy, "seed": wanted.seed, "rule_set": CURRENT}  # fmt: skip
-    if wanted.horizon_h is not None:
-        start[HORIZON] = wanted.horizon_h
+    start = RunStart(
+        wanted.policy,
+        wanted.seed,
+        wanted.horizon_h,
+        probing.probe,
+        probing.config if probing.live else None,
+        probing.endpoints,
+        probing.max_servers,
+    )
     variants = any(cell.key.variant != DEFAULT_VARIANT for cell in read.instance.cells)
-    create(source, out, start, hidden=table, prior=prior, serve=probing.config, variants=variants)
+    create(
+        source, out, start.line(read.instance.name), hidden=table, prior=prior, serve=probing.config, variants=variants
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fleetsieve.cli.main import emit, failure_of
 from fleetsieve.cli.options import VERDICT_CODES
 from fleetsieve.cli.probing import Probing, opened
-from fleetsieve.errors import InputError, UsageError
+from fleetsieve.errors import InputError
 
 if TYPE_CHECKING:
     from fleetsieve.files import Folder
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from fleetsieve.loop.sieve import Sieve
     from fleetsieve.probes import Probe
     from fleetsieve.runs.journal import Journal
+    from fleetsieve.runs.start import RunStart
 
 FAILED_CELLS = 4
-HORIZON = "stop_when_unprofitable_h"
-"""Where the first line of a log keeps the hours of --stop-when-unprofitable."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +43,9 @@ class Request:
         return f"--policy {self.policy} --seed {self.seed}{stop}"
 
     @classmethod
-    def of_log(cls, start: Mapping[str, Any]) -> Request:
-        """What the first line of a log says.
-
-        Raises:
-            UsageError: when it is damaged.
-        """
-        policy, began, horizon_h = start.get("policy"), start.get("seed"), start.get(HORIZON)
-        if not isinstance(policy, str) or not isinstance(began, int):
-            raise UsageError(f"the first line of the log is damaged: policy {policy!r}, seed {began!r}")
-        if horizon_h is not None and not isinstance(horizon_h, int | float):
-            raise UsageError(f"the first line of the log is damaged: {HORIZON} {horizon_h!r}")
-        return cls(policy, began, horizon_h)
+    def of(cls, start: RunStart) -> Request:
+        """What a run was asked to be."""
+        return cls(start.policy, start.seed, start.horizon_h)
 
 
 def sieve_of(read: Folder, stated: Request, probe: Probe, prior: Any) -> Sieve:
@@ -83,8 +73,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.runs.layout import PRIOR
 
-    if journal.start.get("fleetsieve") != __version__:
-        version = journal.start.get("fleetsieve")
+    if (version := journal.start.version) != __version__:
         say(
             messages(),
             f"warning: the run was started by version {version}, this is {__version__}: its choices may differ",
@@ -179,11 +168,9 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
     """
     from fleetsieve.certificate import under
     from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.rule_sets import CURRENT, FIRST, rule_set
+    from fleetsieve.rule_sets import CURRENT, rule_set
 
-    number = journal.start.get("rule_set", FIRST)
-    if not isinstance(number, int):
-        raise UsageError(f"the first line of the log is damaged: rule_set {number!r}")
+    number = journal.start.rule_set
     rule_set(number)
     if number != CURRENT:
         told = f"note: this run keeps rule set {number}; `fleetsieve certify` says what set {CURRENT} makes of its certificate"

@@ -49,6 +49,7 @@ from fleetsieve.report.words import (
 from fleetsieve.runs.history import History, read_history, state_of
 from fleetsieve.runs.layout import PRIOR, SERVE, digests
 from fleetsieve.runs.rechecking import check_folder
+from fleetsieve.runs.start import REPLAY, RunStart
 
 TEMPLATE = "page.html"
 
@@ -215,14 +216,14 @@ def _run_command(report: Report, h: History) -> str:
     """The command of a run like this one, from what the run's folder has."""
     place, path = shell_word(report.named), report.read.path
     parts = [f"fleetsieve run {place}"]
-    if h.start.get("probe", "replay") == "replay":
+    began = RunStart.read(h.start)
+    if began.probe == REPLAY:
         parts.append("--replay")
     else:
-        parts.append(f"--probe {shell_word(str(h.start['probe']))} --config {shell_word(f'{report.named}/{SERVE}')}")
-        endpoints = h.start.get("endpoints")
-        parts += [f"--endpoint {shell_word(f'{tp}={url}')}" for tp, url in (endpoints or {}).items()]
-        if h.start.get("max_servers", 1) != 1:
-            parts.append(f"--max-servers {h.start['max_servers']}")
+        parts.append(f"--probe {shell_word(began.probe)} --config {shell_word(f'{report.named}/{SERVE}')}")
+        parts += [f"--endpoint {shell_word(f'{tp}={url}')}" for tp, url in began.endpoints.items()]
+        if began.max_servers != 1:
+            parts.append(f"--max-servers {began.max_servers}")
     parts.append(f"--policy {shell_word(h.policy)} --seed {h.seed}")
     if h.horizon_h is not None:
         parts.append(f"--stop-when-unprofitable {h.horizon_h:g}")

@@ -21,6 +21,7 @@ from fleetsieve.loop.sieve import Sieve
 from fleetsieve.loop.stopping import UnprofitableWithin
 from fleetsieve.probes import Replay
 from fleetsieve.runs.layout import CERTIFICATE, HIDDEN, PRIOR, STEPS
+from fleetsieve.runs.start import RunStart
 
 
 @dataclass(frozen=True)
@@ -57,18 +58,17 @@ class History:
     @property
     def policy(self) -> str:
         """The policy that chose the cells."""
-        return str(self.start.get("policy", ""))
+        return RunStart.read(self.start).policy if self.start else ""
 
     @property
     def seed(self) -> int:
         """The run's seed."""
-        return int(self.start.get("seed", 0))
+        return RunStart.read(self.start).seed if self.start else 0
 
     @property
     def horizon_h(self) -> float | None:
         """The hours of --stop-when-unprofitable; None where it was not given."""
-        stated = self.start.get("stop_when_unprofitable_h")
-        return float(stated) if stated is not None else None
+        return RunStart.read(self.start).horizon_h if self.start else None
 
 
 def read_history(folder: Path) -> History | None:

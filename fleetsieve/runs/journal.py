@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -55,6 +56,7 @@ from fleetsieve.runs.layout import (
     write_json,
 )
 from fleetsieve.runs.making import beside_of, scratch
+from fleetsieve.runs.start import RunStart
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -106,17 +108,19 @@ class Journal:
             with suppress(OSError, FleetSieveError), scratch(folder):
                 pass
 
-    @property
-    def start(self) -> Line:
-        """The first line: what the run was started with."""
-        return self.lines[0]
+    @cached_property
+    def start(self) -> RunStart:
+        """What the run was started with.
+
+        Raises:
+            UsageError: when the first line is damaged.
+        """
+        return RunStart.read(self.lines[0])
 
     @property
     def prior_sha256(self) -> str | None:
         """The digest of the predictions that the run was started with; None where it has none."""
-        files = self.start.get("files")
-        digest = files.get(PRIOR) if isinstance(files, dict) else None
-        return digest if isinstance(digest, str) else None
+        return self.start.files.get(PRIOR)
 
     def mend(self) -> str:
         """Cut off what a kill left torn. A row that the log has and the table lost is revealed again, where the run is a replay.
@@ -179,8 +183,7 @@ class Journal:
         return UsageError(f"{what} was edited after {since}", hint)
 
     def _refuse_edited_files(self) -> None:
-        files = self.start.get("files")
-        stated = files if isinstance(files, dict) else {}
+        stated = self.start.files
         for name, digest in digests_of(self.folder, stated).items():
             if digest != stated[name]:
                 raise self._edited(f"{self.folder / name}", "the run was started")

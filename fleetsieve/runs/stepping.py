@@ -92,7 +92,7 @@ def _may_differ(journal: Journal) -> bool:
 
     Of looks side by side the later may end first, and another version may have chosen otherwise.
     """
-    return journal.start.get("max_servers", 1) != 1 or journal.start.get("fleetsieve") != __version__
+    return journal.start.max_servers != 1 or journal.start.version != __version__
 
 
 def _unasked(sieve: Sieve, row: Measurement, reason: str) -> Experiment:
