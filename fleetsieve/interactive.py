@@ -107,7 +107,7 @@ def recheck(document: Mapping[str, Any], source: Source) -> list[str]:
     certificate that a newer rule set supersedes does not, and the reasons are given.
 
     >>> from fleetsieve.certificate import certificate_document
-    >>> from fleetsieve.runs.journal import digests
+    >>> from fleetsieve.runs.layout import digests
     >>> read = read_instance("paper-h100-31b")
     >>> document = certificate_document(solve(read), digests(read.path))
     >>> recheck(document, read)
