@@ -77,7 +77,7 @@ class InputError(FleetSieveError):
         self.faults = tuple(faults)
         count = sum(fault.count for fault in self.faults)
         super().__init__(
-            "\n".join([f"{count:,} fault{'s' if count != 1 else ''}:", *(f"  {fault}" for fault in faults)]), hint
+            "\n".join([f"{count:,} error{'s' if count != 1 else ''}:", *(f"  {fault}" for fault in faults)]), hint
         )
 
 

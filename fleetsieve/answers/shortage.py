@@ -39,7 +39,11 @@ def why_infeasible(certificate: Certificate) -> str:
         return ""
     shortage, exact = shortage_of(certificate)
     told = sentence(shortage, several_pools=len(certificate.envelope.optimistic.pools) > 1)
-    return told if exact else f"{told} (by the bounds of what is not measured: measuring may show that more is missing)"
+    return (
+        told
+        if exact
+        else f"{told} (at the best bounds of what is not measured; measurements may show that more is missing)"
+    )
 
 
 def shortage_of(certificate: Certificate) -> tuple[Shortage, bool]:

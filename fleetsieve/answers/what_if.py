@@ -100,7 +100,7 @@ def _replaced(instance: Instance, what: str, changes: Mapping[str, Mapping[str, 
     for name, change in changes.items():
         if name not in names:
             raise UsageError(
-                f"a {what} is given for {name!r}, which is no class{close_match(name, names)}",
+                f"a {what} is given for {name!r}, which is not a class{close_match(name, names)}",
                 f"there are {', '.join(names)}",
             )
         for value in change.values():

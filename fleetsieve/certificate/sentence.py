@@ -175,13 +175,13 @@ def _left(c: Certificate) -> str:
             *(("are", "them") if len(failed) > 1 else ("is", "it")),
         )
         told.append(
-            f"{names}, which failed and {are} not tried again: mend the cause and measure {them} again, or exclude {them}"
+            f"{names}, which failed and {are} not tried again: fix the cause and measure {them} again, or exclude {them}"
         )
     if told:
         return f"the best plan still possible rests on {', and on '.join(told)}"
     if c.settling:
-        return f"{listed([str(key) for key in c.settling], 3)} can still be looked at"
-    return "no cell is left that a further look could settle"
+        return f"{listed([str(key) for key in c.settling], 3)} can still be measured"
+    return "no cell is left that a further measurement could settle"
 
 
 def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
     known = measured_cells(envelope)
     kinds = {"records": "bounded from their requests, counted as independent",
              "point values": "taken as exact", "stated bounds": "taken at their own bounds",
-             "repeats": "taken at the hull of their looks, each as it stands",
+             "repeats": "taken at the hull of their measurements",
              "runs": "widened by the spread between runs"}  # fmt: skip
     counts = kinds_of_figures(envelope)
     for kind, how in kinds.items():

@@ -13,22 +13,24 @@ RECORDS = "records"
 @click.command("calibrate")
 @options.folder
 @click.option("--noise", default="reference", show_default=True, metavar="SPREAD",
-              help="What scatters: reference, a multiple of it (2x), ttft=0.12,throughput=0.01,..., or records.")  # fmt: skip
+              help="Noise to draw: reference, a multiple of it (2x), ttft=0.12,throughput=0.01,..., or records.")  # fmt: skip
 @click.option(
     "--trials", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Trials of each treatment."
 )
 @click.option("--treat", type=click.Choice(["intervals", "points", "both"]), default="intervals", show_default=True,
-              help="Turn looks into intervals and repeat them, or take one look at a cell as exact.")  # fmt: skip
-@click.option("--policy", default="decision-gap", show_default=True, metavar="NAME", help="Which cell next.")
+              help="Turn measurements into intervals and repeat them, or take one measurement of a cell as exact.")  # fmt: skip
+@click.option(
+    "--policy", default="decision-gap", show_default=True, metavar="NAME", help="The policy that chooses the next cell."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="S", help="Seed of the draws.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="J", help="Processes.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="J", help="Number of processes.")
 @options.as_json
 def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed: int, jobs: int, as_json: bool) -> int:
-    """Count wrong certificates under measurement noise: the table of DIR is the truth, and looks are drawn around it.
+    """Count wrong certificates under measurement noise: the table of DIR is the truth, and measurements are drawn around it.
 
     A certified-feasible is wrong when a committed configuration truly violates its SLO, a floor is truly not met, or the plan is
-    truly worse than the best by more than epsilon; a certified-infeasible when every floor can be met. With --noise records a look
-    is a bootstrap of the cell's requests in DIR/records.
+    truly worse than the best by more than epsilon; a certified-infeasible when every floor can be met. With --noise records a
+    measurement is a bootstrap of the cell's requests in DIR/records.
     """
     from fleetsieve.bounds.statistics import REFERENCE_SPREAD
     from fleetsieve.extensions import look_in_current_folder
@@ -52,7 +54,7 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     except KeyboardInterrupt:
         say(
             messages(),
-            "nothing is kept: a count of wrong certificates begins anew; fewer --trials or more --jobs take less time",
+            "no results are stored: the next call starts from the first trial; fewer --trials or more --jobs take less time",
         )
         raise
     counts = [Counts.of(s.treatment, own, exact) for s, own in zip(chosen, outcomes, strict=True)]

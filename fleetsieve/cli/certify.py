@@ -22,12 +22,12 @@ from fleetsieve.errors import UsageError
 @options.as_json
 @options.exit_code
 def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> int:
-    """Check a stored certificate again from the files alone.
+    """Check a stored certificate against the files of its instance.
 
-    The plan is evaluated without a solver, the bounds are derived anew from the measured rows, and what no plan can beat is proven
-    anew: by exact enumeration where the fleet allows it, so independently of the solver that wrote the certificate. Exits with 1
-    when the certificate does not hold, and when newer rules supersede it. A folder without a certificate gets a fresh one, which
-    is shown and not stored.
+    The plan is evaluated without a solver, the bounds are derived again from the measured rows, and the limit that no plan can
+    exceed is proven again: by exact enumeration where the fleet allows it, and so independently of the solver that wrote the
+    certificate. Exits with 1 if the certificate does not hold or newer rules supersede it. For a folder without a certificate, a
+    new one is computed and shown, but not stored.
     """
     from fleetsieve.answers.shortage import why_infeasible
     from fleetsieve.bounds.envelope import Envelope
@@ -48,7 +48,7 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     if path is None and not stored.is_file():
         say(
             messages(),
-            f"{read.path} has no {CERTIFICATE}: this is a fresh one (`fleetsieve solve --certificate FILE` stores one)",
+            f"{read.path} has no {CERTIFICATE}; this one was computed now (`fleetsieve solve --certificate FILE` stores it)",
         )
         with working("solving"):
             certificate = certify(envelope, engine)
@@ -84,7 +84,7 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
 def _read(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():
-            raise UsageError(f"{path} is no file", "name a certificate that solve or run has written")
+            raise UsageError(f"{path} is not a file", "name a certificate that solve or run wrote")
         text = path.read_text(encoding="utf-8-sig")
         document = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once)
     except OSError as fault:
@@ -92,14 +92,14 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as fault:
         raise UsageError(f"{path} is not JSON: {fault}") from fault
     if not isinstance(document, dict):
-        raise UsageError(f"{path} is not a certificate: its JSON is no object")
+        raise UsageError(f"{path} is not a certificate: its JSON is not an object")
     return document
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} appears twice in one object")
     return dict(pairs)
 
 

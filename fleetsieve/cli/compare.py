@@ -26,20 +26,24 @@ RESULTS = "results.jsonl"
     default="all",
     show_default=True,
     metavar="NAMES",
-    help="all (the bundled ones), or names with commas between; module:Class for a policy of your own.",
+    help="all (the bundled ones), or names separated by commas; module:Class for a policy of your own.",
 )
 @click.option("--orders", type=click.IntRange(1), default=200, show_default=True, metavar="N",
-              help="Runs of a policy that has a seed.")  # fmt: skip
+              help="Number of runs of each policy that has a seed.")  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="S", help="First seed of the orders."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="S", help="Seed of the first run."
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="J", help="Processes.")
-@click.option("--clairvoyant/--no-clairvoyant", "floor", default=True, help="Find the cheapest certifying set too.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="J", help="Number of processes.")
+@click.option(
+    "--clairvoyant/--no-clairvoyant", "floor", default=True, help="Also find the cheapest set of cells that certifies."
+)
 @click.option("--floor-limit", type=click.FloatRange(0.0), default=60.0, show_default=True, metavar="SECONDS",
-              help="Time for the floor of one instance; its proven bounds are told after that.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep finished work here.")
-@click.option("--resume", is_flag=True, help="Take finished work from --out instead of refusing it.")
-@click.option("--csv", "table", type=options.ResultFile(), metavar="FILE", help="Write one row a run.")
+              help="Time limit of that search for each instance; then its proven bounds are shown.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Store finished runs in this folder.")
+@click.option("--resume", is_flag=True, help="Continue with the finished runs in --out.")
+@click.option(
+    "--csv", "table", type=options.ResultFile(), metavar="FILE", help="Write a CSV file with one row per run."
+)
 @click.option("--plot", type=options.ResultFile(), metavar="FILE", help="Regret over GPU-seconds: .svg, .png or .html.")
 @options.as_json
 def command(
@@ -56,10 +60,10 @@ def command(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Compare policies on measured tables: GPU-seconds to the same certificate, regret on the way, wrong certificates.
+    """Compare policies on measured tables: GPU-seconds to the certificate, regret before it, wrong certificates.
 
-    Each DIR is an instance with its whole table (or a bundled instance's name), which is revealed cell by cell. A policy without a
-    seed runs once: its run does not depend on the order. Instances of one name are told apart by their folders.
+    Each DIR is an instance with all its measurements (or the name of a bundled one), which are revealed cell by cell. A policy
+    without a seed runs once: its run does not depend on an order. Instances with the same name are labelled by their folders.
     """
     from fleetsieve.extensions import look_in_current_folder
     from fleetsieve.files import read_instance
@@ -87,7 +91,7 @@ def command(
         read = read_instance(folder)
         tell_suspicions(read.suspicions)
         if not read.measurements:
-            raise UsageError(f"{folder} has no measured table to reveal", "measure it, or simulate it")
+            raise UsageError(f"{folder} has no measurements to reveal", "measure it, or simulate it")
         instances.append(read)
     labels = distinct([read.instance.name for read in instances], [read.path for read in instances])
     cases = [Case(label, read.instance, read.measurements) for label, read in zip(labels, instances, strict=True)]
@@ -99,8 +103,8 @@ def command(
                 store=store, progress=advance,
             )  # fmt: skip
     except KeyboardInterrupt:
-        kept = f"finished work is in {out}; go on with the same command and --resume"
-        say(messages(), kept if out is not None else "nothing is kept; with --out FOLDER finished work is")
+        kept = f"finished runs are in {out}; continue with the same command and --resume"
+        say(messages(), kept if out is not None else "no results are stored; --out FOLDER stores finished runs")
         raise
     ruled = [[judged(case, rule) for rule in RULES.values()] for case in cases]
     if table is not None:
@@ -136,10 +140,10 @@ def _store(out: Path | None, resume: bool) -> Store:
 
     if out is None:
         if resume:
-            raise UsageError("--resume needs --out, the folder of the work to go on with")
+            raise UsageError("--resume needs --out, the folder with the finished runs")
         return Store()
     if (out / RESULTS).exists() and not resume:
-        raise UsageError(f"{out / RESULTS} is there already", "go on with it by --resume, or choose another --out")
+        raise UsageError(f"{out / RESULTS} already exists", "continue it with --resume, or choose another --out")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as fault:

@@ -13,14 +13,14 @@ from fleetsieve.errors import SolverMissing
 
 @click.command("doctor")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE",
-              help="serve.toml of a live run: examine also whether this machine can measure.")  # fmt: skip
-@click.option("--no-start", is_flag=True, help="Start no server: do not try whether the model loads.")
+              help="serve.toml of a live run: also check that this machine can measure.")  # fmt: skip
+@click.option("--no-start", is_flag=True, help="Do not start a server to check that the model loads.")
 @options.as_json
 def command(config: Path | None, no_start: bool, as_json: bool) -> int:
-    """Examine whether this machine can solve: versions, the solver's self-test, its threads.
+    """Check that this machine is set up: versions, the solver's self-test, its threads.
 
-    Exits with 3 when it cannot: the solver, or with --config a server's command, the load generator or what else a live run
-    needs, is missing or not fit.
+    Exits with 3 if something is missing or unusable: the solver or, with --config, the server's command, the load generator or
+    anything else that a live run needs.
     """
     from fleetsieve.doctor import examine, examine_live
     from fleetsieve.presentation.progress import working
@@ -31,7 +31,7 @@ def command(config: Path | None, no_start: bool, as_json: bool) -> int:
         from fleetsieve.live.serving.config import read_serve_config
 
         stated = read_serve_config(config)
-        with working("the server and the load generator are tried"):
+        with working("trying the server and the load generator"):
             checks += examine_live(stated, start=not no_start)
     healthy = all(check.ok for check in checks)
     if as_json:

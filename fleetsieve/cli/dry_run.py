@@ -18,7 +18,7 @@ DRAWS = 5
 def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path | None, *, as_json: bool) -> int:
     """Print the commands and the cost of a live run; nothing is started and nothing written."""
     if probing is None or not probing.live:
-        raise UsageError("--dry-run is of a live run", "add --probe vllm --config serve.toml")
+        raise UsageError("--dry-run needs a live run", "add --probe vllm --config serve.toml")
     from fleetsieve.files import read_instance, read_predictions
     from fleetsieve.live.serving.command import command_of, environment_of
     from fleetsieve.loop.cost import cost_gpu_s, grid_cost_gpu_s
@@ -43,10 +43,10 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
             say(results(), f"TP {server.degree}: {shlex.join([*words, *commands[server]])}")
         for tp, url in probing.endpoints.items():
             say(results(), f"TP {tp}: measured at {url}")
-        say(results(), f"load by {config.load.generator}")
+        say(results(), f"load generator: {config.load.generator}")
         results().file.flush()
     looks = read.instance.measure.max_looks
-    with working(f"imagining {DRAWS} runs, for what one may cost"):
+    with working(f"simulating {DRAWS} runs to estimate the cost"):
         sieve = sieve_of(read, wanted, _Allowed({cell.key: looks for cell in cells}), predictions)
         first = None if sieve.finished else sieve.ask()
         imagined = forecast_gpu_s(sieve, DRAWS, wanted.seed)
@@ -78,10 +78,10 @@ def dry_run(source: Path, probing: Probing | None, wanted: Request, prior: Path 
     named = first.key if first is not None else "none"
     say(results(), f"{len(cells)} cells may be measured; the first would be {named}")
     low, middle, high = imagined[0], imagined[len(imagined) // 2], imagined[-1]
-    told = f"{middle:,.0f} GPU-seconds ({low:,.0f} to {high:,.0f} in {DRAWS} imagined runs with exact measurements)"
+    told = f"{middle:,.0f} GPU-seconds ({low:,.0f} to {high:,.0f} in {DRAWS} simulated runs with exact measurements)"
     say(results(), f"expected: {told}")
     say(results(), f"full grid: {grid:,.0f} GPU-seconds")
-    say(results(), f"worst case, every cell looked at {looks} times and a start for each: {worst:,.0f} GPU-seconds")
+    say(results(), f"worst case, every cell measured {looks} times with a server start each: {worst:,.0f} GPU-seconds")
     return 0
 
 

@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 @click.option("--tp", type=int, metavar="N", help="Cells of this TP degree only.")
 @click.option("--load", metavar="L", help="Cells of this load label only.")
 @click.option(
-    "--policy", metavar="NAME", help="Who is asked what comes next (default: the run's policy, or decision-gap)."
+    "--policy",
+    metavar="NAME",
+    help="The policy that chooses the next cell (default: the run's policy, or decision-gap).",
 )
 @options.as_json
 def command(
     folder: str, class_name: str | None, tp: int | None, load: str | None, policy: str | None, as_json: bool
 ) -> int:
-    """Tell of each cell by what it is known, which limit removes it, and whether it can still change the decision.
+    """Show what is known about each cell, which limit rules it out, and whether it could change the plan.
 
-    And which measurement would settle the verdict, at what cost. A few cells are told of bound by bound.
+    Also shows which measurements could settle the verdict, and what they cost. Up to three cells are shown bound by bound.
     """
     from fleetsieve.answers.diagnosis import account, account_document
     from fleetsieve.engines.solving import Milp

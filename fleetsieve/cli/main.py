@@ -26,19 +26,19 @@ UNREAD = 141
 """128 + SIGPIPE: what a shell reports of a program whose reader went away; 1 would be an answer of its own (`certify`)."""
 
 COMMANDS = {
-    "validate": "Check an instance folder and tell every fault of its files at once.",
-    "solve": "Decide on what is measured: both plans, the gap and the verdict.",
-    "explain": "Tell of each cell what is known, by what, and whether it can still change the decision.",
-    "certify": "Check a stored certificate again from the files alone.",
-    "run": "Measure what decides, one cell at a time, until the certificate fires.",
-    "measure": "Measure cells by hand on live servers.",
+    "validate": "Check an instance folder and list every error in its files.",
+    "solve": "Find the best plan from what is measured: both plans, the gap and the verdict.",
+    "explain": "Show what is known about each cell and whether it could change the plan.",
+    "certify": "Check a stored certificate against the files of its instance.",
+    "run": "Measure the cells that decide, one at a time, until the verdict is certain.",
+    "measure": "Measure chosen cells on live servers.",
     "calibrate": "Count wrong certificates under measurement noise, on a table whose truth is known.",
     "compare": "Compare policies on measured tables whose truth is known.",
-    "sensitivity": "How the decision moves with an SLO threshold, the demand, epsilon or the GPUs.",
+    "sensitivity": "Show how the plan changes with an SLO limit, the demand, epsilon or the number of GPUs.",
     "simulate": "Make a simulated instance from a simulation.toml.",
-    "report": "Write a run or an instance as one page that needs no network.",
+    "report": "Write an HTML report of a run or an instance, as one file that needs no network.",
     "plot": "Draw one figure of an instance or run.",
-    "doctor": "Examine whether this machine can solve.",
+    "doctor": "Check that this machine is set up.",
 }
 
 
@@ -95,7 +95,8 @@ def _reader_gone() -> Iterator[None]:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="fleetsieve")
 def group() -> None:
-    """Which tensor-parallel degree, load and replica count for each workload class: measured as little as a certificate allows.
+    """Choose the tensor-parallel degree, the load and the replicas of each workload class: with as few benchmark runs as
+    possible, and proof of how good the plan is.
 
     DIR is an instance folder, a run folder, or the name of a bundled instance (see `fleetsieve validate --list`).
     """
@@ -118,7 +119,7 @@ def call(arguments: list[str]) -> int:
     except OSError as fault:
         code = FleetSieveError.exit_code
         with suppress(OSError):
-            click.echo(f"error: standard output cannot be written: {fault.strerror or fault}", err=True)
+            click.echo(f"error: cannot write standard output: {fault.strerror or fault}", err=True)
     _drop_unwritten()
     return code
 
@@ -160,7 +161,7 @@ def _answer(arguments: list[str]) -> int:
         return fault.exit_code
     except Exception as fault:
         if as_json:  # a defect of ours, whose traceback follows; scripts have their document all the same
-            emit({"error": _error(type(fault).__name__, f"a defect of FleetSieve: {fault}"), "exit_code": 1})
+            emit({"error": _error(type(fault).__name__, f"internal error of FleetSieve: {fault}"), "exit_code": 1})
         raise
 
 
@@ -188,7 +189,7 @@ def _tell(fault: click.ClickException) -> None:
 def _hint(fault: click.ClickException) -> str | None:
     if not isinstance(fault, click.UsageError) or fault.ctx is None:
         return None
-    return f"{fault.ctx.command_path} --help tells how it is used"
+    return f"{fault.ctx.command_path} --help shows how to use it"
 
 
 def _open_streams() -> None:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 @click.option("--config", type=click.Path(path_type=Path), required=True, metavar="FILE",
               help="serve.toml: the model, its servers, and the load.")  # fmt: skip
 @click.option("--cell", "cells", multiple=True, metavar="CLASS,TP,LOAD", help="The cell to measure (repeatable).")
-@click.option("--grid", is_flag=True, help="Measure every cell, server by server: the exhaustive baseline.")
-@click.option("--repeat", type=int, default=1, metavar="N", help="Looks at each cell (default 1).")
+@click.option("--grid", is_flag=True, help="Measure every cell, server by server (the full grid).")
+@click.option("--repeat", type=int, default=1, metavar="N", help="Measurements of each cell (default 1).")
 @click.option("--seed", type=int, default=0, metavar="N", help="Seed of the prompts and arrivals (default 0).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="TP=URL",
-              help="Measure the server at URL, which somebody else runs with this TP (repeatable).")  # fmt: skip
+              help="Measure a running server with this TP at URL (repeatable).")  # fmt: skip
 @options.as_json
 def command(
     folder: str,
@@ -44,9 +44,9 @@ def command(
     endpoints: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Measure cells by hand on live servers; each look is a row of DIR/measurements.csv, its requests a file in DIR/records.
+    """Measure chosen cells on live servers: one row of DIR/measurements.csv and one file in DIR/records for each measurement.
 
-    With --grid, looks that are there already are not made again: a grid that was interrupted goes on.
+    --grid skips measurements that exist already: the same command continues a grid that was interrupted.
     """
     from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
     from fleetsieve.files import append_measurement, read_instance, resolve
@@ -56,7 +56,9 @@ def command(
 
     path = resolve(folder)
     if path != Path(folder):
-        raise UsageError(f"{folder} is a bundled instance, which stays as it is", "copy its folder and measure there")
+        raise UsageError(
+            f"{folder} is a bundled instance, which cannot be changed", "copy its folder and measure there"
+        )
     if grid == bool(cells):
         raise UsageError("measure needs cells: --cell CLASS,TP,LOAD, or --grid for all of them")
     for flag, value, least in (("--repeat", repeat, 1), ("--seed", seed, 0)):
@@ -100,9 +102,9 @@ def command(
 
 def _how_to_go_on(path: Path, looks: list[Cell], made: int, *, grid: bool) -> str:
     """What a command that was interrupted or failed kept, and what gives the rest."""
-    kept = f"{made} of {len(looks)} looks are in {path}/measurements.csv"
+    kept = f"{made} of {len(looks)} measurements are in {path}/measurements.csv"
     if grid:
-        return f"{kept}; go on with the same command"
+        return f"{kept}; continue with the same command"
     waiting = Counter(shlex.quote(_typed(c)) for c in looks[made:])
     rest = ", ".join(f"--cell {text} --repeat {count}" for text, count in waiting.items())
     return f"{kept}; not yet measured: {rest}" if rest else kept
@@ -125,10 +127,12 @@ def _cell(instance: Instance, text: str, allowed: tuple[Cell, ...]) -> Cell:
     found = [cell for cell in instance.cells if _typed(cell) == text]
     if not found:
         known = ", ".join(map(_typed, instance.cells[:3]))
-        raise UsageError(f"--cell {text!r} is no cell of {instance.name}", f"written as CLASS,TP,LOAD: {known}, ...")
+        raise UsageError(
+            f"--cell {text!r} is not a cell of {instance.name}", f"write it as CLASS,TP,LOAD: {known}, ..."
+        )
     if found[0] not in allowed:
         raise UsageError(
-            f"--cell {text!r} cannot be measured here", "fleetsieve run DIR --probe vllm --dry-run says why"
+            f"--cell {text!r} cannot be measured here", "fleetsieve run DIR --probe vllm --dry-run shows why"
         )
     return found[0]
 

@@ -66,10 +66,11 @@ def pairs(flag: str, texts: tuple[str, ...]) -> dict[str, float]:
 
 
 _WHAT_IF = (
-    click.option("--demand-scale", type=float, default=1.0, metavar="F", help="Multiply every demand by F; floors stay."),
+    click.option("--demand-scale", type=float, default=1.0, metavar="F", help="Multiply every demand by F; floors do not change."),
     click.option("--demand", "demands", multiple=True, metavar="CLASS=RPS", help="Set a class's demand, requests/s (then scaled)."),
-    click.option("--floor", "floors", multiple=True, metavar="CLASS=RPS", help="Set a class's floor, requests/s (then critical)."),
-    click.option("--gpus", type=int, metavar="N", help="Decide for a fleet of N GPUs."),
+    click.option("--floor", "floors", multiple=True, metavar="CLASS=RPS",
+                 help="Set a class's floor, requests/s (makes the class critical)."),
+    click.option("--gpus", type=int, metavar="N", help="Plan for a fleet of N GPUs."),
     click.option("--only-tp", "only_tp", type=int, multiple=True, metavar="N", help="Allow this TP degree only (repeatable)."),
     click.option("--only-variant", multiple=True, metavar="NAME", help="Allow this engine variant only (repeatable)."),
 )  # fmt: skip

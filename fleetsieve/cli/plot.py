@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KINDS = {
     "capacity": "feasible requests/s per GPU, by class and TP",
     "tails": "p99 over the load, by class and TP, with the SLO's line",
-    "grid": "the cells as a heat map: measured or not, and what they showed",
+    "grid": "the cells as a heat map: measured or not, and the results",
     "allocation": "the plan on the GPUs of the fleet",
     "served": "served of demand, by class",
     "gap": "the gap over the GPU-seconds of a run",
@@ -31,7 +31,7 @@ KINDS = {
 @click.option("-o", "--out", type=options.ResultFile(), required=True, metavar="FILE",
               help="The file to write: .svg, .png or .html (which needs no network).")  # fmt: skip
 @click.option("--class", "class_name", metavar="C", help="One class only (tails and grid).")
-@click.option("--dark", is_flag=True, help="Light on dark.")
+@click.option("--dark", is_flag=True, help="Use light colours on a dark background.")
 @options.as_json
 def command(kind: str, folder: str, out: Path, class_name: str | None, dark: bool, as_json: bool) -> int:
     """Draw one figure of an instance or run (needs the extra `plots`)."""
@@ -47,10 +47,10 @@ def command(kind: str, folder: str, out: Path, class_name: str | None, dark: boo
     if class_name is not None and class_name not in read.instance.class_by_name:
         names = [c.name for c in read.instance.classes]
         raise UsageError(
-            f"--class {class_name!r} is no class{close_match(class_name, names)}", f"there are {', '.join(names)}"
+            f"--class {class_name!r} is not a class{close_match(class_name, names)}", f"there are {', '.join(names)}"
         )
     if class_name is not None and kind not in ("tails", "grid"):
-        raise UsageError(f"--class goes with tails and grid, not with {kind}")
+        raise UsageError(f"--class works with tails and grid, not with {kind}")
     with working("drawing"):
         write_figure(_chart(kind, read, class_name, dark=dark), out, f"{read.instance.name}: {KINDS[kind]}")
     if as_json:
@@ -74,7 +74,7 @@ def _chart(kind: str, read: Folder, class_name: str | None, *, dark: bool) -> An
         history = read_history(read.path)
         if history is None or not history.steps:
             raise UsageError(
-                f"{read.path} has no steps of a run: nothing shows how its gap closed",
+                f"{read.path} has no steps of a run, so there is no gap to plot",
                 f"fleetsieve run {read.path} --replay --out RUN, then plot RUN",
             )
         start = certify(Envelope.of(read.instance), engine).gap

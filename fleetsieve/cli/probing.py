@@ -76,13 +76,13 @@ def asked(
     named = probe or (REPLAY if replay else VLLM if config is not None else None)
     if named is None:
         if endpoints or max_servers is not None:
-            raise UsageError("--endpoint and --max-servers are of --probe vllm", "add --probe vllm --config serve.toml")
+            raise UsageError("--endpoint and --max-servers need --probe vllm", "add --probe vllm --config serve.toml")
         return None
     if replay and named != REPLAY:
         raise UsageError(f"--replay and --probe {named} exclude each other")
     if named == REPLAY:
         if config is not None or endpoints or max_servers is not None:
-            raise UsageError("--config, --endpoint and --max-servers are of --probe vllm, not of a replay")
+            raise UsageError("--config, --endpoint and --max-servers work with --probe vllm, not with a replay")
         return Probing()
     if config is None:
         raise UsageError(
@@ -126,9 +126,7 @@ def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) ->
     assert probing.config is not None
     config = _stated(probing.config, probing.folder)
     if len(read.instance.fleet.pools) > 1:
-        raise UsageError(
-            "a live run measures one pool, and the instance has several", "give each pool a run of its own"
-        )
+        raise UsageError("a live run measures one pool, but the instance has several", "start one run for each pool")
     _refuse_strangers(config, read.instance)
     sending = sending_of(read.instance, config, seed)
     absent = _absent(config, probing.endpoints)
@@ -154,7 +152,7 @@ def _stated(path: Path, folder: Path | None) -> ServeConfig:
     except InputError as fault:
         if folder is None or folder.is_dir():
             raise
-        hint = f"paths in {path} are seen from {folder}, which is gone: give a serve.toml beside those files, --config FILE"
+        hint = f"paths in {path} are relative to {folder}, which is gone: give a serve.toml beside those files, --config FILE"
         raise InputError(fault.faults, hint) from fault
 
 
@@ -246,10 +244,13 @@ def opened(
 
     assert view is not None
     for server in leave_others(run):
-        whose = f"of another run, whose process {server.owner[0] if server.owner else ''} goes on"
-        say(messages(), f"the server on port {server.port} (process {server.pid}) is {whose}: it is left alone")
+        whose = f"another run, whose process {server.owner[0] if server.owner else ''} still runs"
+        say(
+            messages(),
+            f"the server on port {server.port} (process {server.pid}) belongs to {whose}: it is left running",
+        )
     for orphan in stop_orphans(run):
-        say(messages(), f"a server that was left on port {orphan.server.port} is stopped (process {orphan.server.pid})")
+        say(messages(), f"stopped the server that was left on port {orphan.server.port} (process {orphan.server.pid})")
     ready = prepared(probing, read, seed)
     for sentence in ready.warnings:
         say(messages(), f"warning: {sentence}", "yellow")

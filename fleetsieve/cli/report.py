@@ -13,14 +13,14 @@ from fleetsieve.cli.main import emit
 @click.command("report")
 @options.folder
 @click.option("-o", "--out", type=options.ResultFile(), metavar="FILE",
-              help="The page to write (default: report.html in a run's folder, else here).")  # fmt: skip
+              help="The file to write (default: report.html in a run's folder, else here).")  # fmt: skip
 @click.option("--sensitivity/--no-sensitivity", default=True, show_default=True,
-              help="Tell how far the plan carries when a limit, the demand or the GPUs move; it takes longest.")  # fmt: skip
+              help="Include how far limits, demand and GPUs can move before the plan changes (the slowest part).")  # fmt: skip
 @options.as_json
 def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> int:
-    """Write a run or an instance as one page: verdict, plan, what it rests on, and how it was found (needs the extra `report`).
+    """Write an HTML report of a run or an instance: verdict, plan, evidence and steps (needs the extra `report`).
 
-    The page is one file that needs no network: it opens from a disk, on a phone, light or dark, and prints.
+    The report is one file that needs no network. It is readable on a phone and in print, in light and dark.
     """
     from fleetsieve.files import read_instance
     from fleetsieve.files.results import check_result, write_result

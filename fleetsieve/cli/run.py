@@ -20,33 +20,33 @@ from fleetsieve.keys import DEFAULT_VARIANT
 @click.command("run")
 @options.folder
 @click.option("--probe", type=click.Choice(["replay", "vllm"]),
-              help="What measures: live vLLM servers, or the rows of DIR/measurements.csv one by one.")  # fmt: skip
+              help="Measure live vLLM servers, or replay the rows of DIR/measurements.csv one by one.")  # fmt: skip
 @click.option("--replay", is_flag=True, help="The same as --probe replay.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE",
               help="serve.toml of a live run: the model, its servers, and the load.")  # fmt: skip
 @click.option("--endpoint", "endpoints", multiple=True, metavar="TP=URL",
-              help="Measure the server at URL, which somebody else runs with this TP (repeatable).")  # fmt: skip
+              help="Measure a running server with this TP at URL (repeatable).")  # fmt: skip
 @click.option(
-    "--max-servers", type=int, metavar="N", help="Live servers at once (default 1): cells are measured side by side."
+    "--max-servers", type=int, metavar="N", help="Number of servers that are measured side by side (default 1)."
 )
 @click.option(
     "--dry-run",
     "dry",
     is_flag=True,
-    help="Say what a live run would start, with exact commands and its cost; start nothing.",
+    help="Show the exact commands and the estimated cost of a live run; start nothing.",
 )
 @click.option("--policy", metavar="NAME",
-              help="Which cell next: decision-gap (default), paper, random, grid, joint-uncertainty, shared-feature, targeted, "
-                   "voi, constrained-bo, or module:Class for a policy of your own.")  # fmt: skip
+              help="The policy that chooses the next cell: decision-gap (default), paper, random, grid, joint-uncertainty, "
+                   "shared-feature, targeted, voi, constrained-bo, or module:Class for a policy of your own.")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of the policy (default 0).")
 @click.option("--stop-when-unprofitable", "horizon_h", type=float, metavar="HOURS",
-              help="Stop undecided when closing the gap costs more requests than it can bring in HOURS of deployment.")  # fmt: skip
+              help="Stop when closing the gap costs more requests than it can gain in HOURS of deployment.")  # fmt: skip
 @click.option("--prior", type=click.Path(path_type=Path), metavar="FILE",
-              help="What a tool predicts (prior.csv), or a measurements.csv, of which the median of a cell's ok rows counts: "
-                   "it orders the search and certifies nothing.")  # fmt: skip
+              help="Predictions of another tool (prior.csv), or a measurements.csv (the median of a cell's ok rows "
+                   "counts): they order the search and certify nothing.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
-              help="The run folder to make (default: runs/NAME-POLICY-SEED).")  # fmt: skip
-@click.option("--resume", "resumed", is_flag=True, help="Go on with the run in --out, or in DIR when DIR is a run.")
+              help="The run folder to create (default: runs/NAME-POLICY-SEED).")  # fmt: skip
+@click.option("--resume", "resumed", is_flag=True, help="Continue the run in --out, or in DIR if DIR is a run.")
 @options.as_json
 @options.exit_code
 def command(
@@ -66,10 +66,10 @@ def command(
     as_json: bool,
     by_verdict: bool,
 ) -> int:
-    """Measure what decides, one cell at a time, until the certificate fires.
+    """Measure the cells that decide, one at a time, until the verdict is certain.
 
-    Everything is stored in the run folder as it happens: a run that is killed goes on with --resume and ends with the same bytes as
-    one that was never killed.
+    Every measurement is stored in the run folder at once: a run that was killed continues with --resume and ends with the same
+    bytes as one that was never killed.
     """
     from fleetsieve.extensions import look_in_current_folder
     from fleetsieve.files import resolve
@@ -107,10 +107,10 @@ def command(
         look_in_current_folder(stated.policy)
         asked = ((policy, stated.policy), (seed, stated.seed), (horizon_h, stated.horizon_h))
         if any(given is not None and given != began for given, began in asked):
-            raise UsageError(f"{out} was started with {stated.options}", "resume it with these")
+            raise UsageError(f"{out} was started with {stated.options}", "resume it with the same options")
         if prior is not None and _digest(prior) != journal.prior_sha256:
             began = "no prior" if journal.prior_sha256 is None else f"another prior, which is its {layout.PRIOR}"
-            raise UsageError(f"{out} was started with {began}", "resume it without --prior: the run has what it needs")
+            raise UsageError(f"{out} was started with {began}", "resume it without --prior: the run folder has a copy")
         probing = probings.Probing.of(journal.start)
         other = wished is not None and (
             wished.probe != probing.probe or wished.endpoints not in ({}, probing.endpoints)
@@ -150,7 +150,7 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
 
     if probing is None:
         raise UsageError(
-            "run needs something to measure with: --replay reveals the rows of DIR/measurements.csv, --probe vllm starts servers",
+            "run needs a source of measurements: --replay reveals the rows of DIR/measurements.csv, --probe vllm starts servers",
             "fleetsieve run DIR --replay --out RUN, or fleetsieve run DIR --probe vllm --config serve.toml --out RUN",
         )
     read = read_instance(source)

@@ -76,12 +76,12 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     if (version := journal.start.version) != __version__:
         say(
             messages(),
-            f"warning: the run was started by version {version}, this is {__version__}: its choices may differ",
+            f"warning: the run was started by version {version}, this is {__version__}, whose choices may differ",
             "yellow",
         )
     if cut := journal.mend():
-        told = "an unfinished last row of measurements.csv, as a kill leaves one, was cut off"
-        say(messages(), f"note: {told}; if it was added by hand, add it again, with an end of line: {cut}", "yellow")
+        told = "an incomplete last row of measurements.csv, as after a kill, was removed"
+        say(messages(), f"note: {told}; if you added it by hand, add it again with a line end: {cut}", "yellow")
     read = _under_its_rules(_read(journal), journal)
     _keep_config(journal, probing, read)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
@@ -100,7 +100,7 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
     except KeyboardInterrupt:
         say(
             messages(),
-            f"everything measured is in {journal.folder}; go on with: fleetsieve run {journal.folder} --resume",
+            f"everything measured is in {journal.folder}; continue with: fleetsieve run {journal.folder} --resume",
         )
         raise
     with _hinting(_way_on(journal, probing)):
@@ -115,7 +115,7 @@ def _hinting(way_on: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as fault:
-        raise failure_of(fault, f"everything measured is stored; go on with: {way_on}") from fault
+        raise failure_of(fault, f"everything measured is stored; continue with: {way_on}") from fault
 
 
 def _paid(journal: Journal, rows: Sequence[Measurement]) -> GpuSeconds:
@@ -144,8 +144,8 @@ def _read(journal: Journal) -> Folder:
         if fault.hint or any(Path(one.file).name != MEASURED for one in fault.faults):
             raise
         hint = (
-            f"correct or remove rows that were added to {journal.folder / MEASURED}, then go on with --resume; "
-            "cells that cells.csv lacks are for a new run"
+            f"correct or remove rows that were added to {journal.folder / MEASURED}, then continue with --resume; "
+            "cells that cells.csv lacks need a new run"
         )
         raise InputError(fault.faults, hint) from fault
 
@@ -173,7 +173,7 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
     number = journal.start.rule_set
     rule_set(number)
     if number != CURRENT:
-        told = f"note: this run keeps rule set {number}; `fleetsieve certify` says what set {CURRENT} makes of its certificate"
+        told = f"note: this run keeps rule set {number}; `fleetsieve certify` checks its certificate under set {CURRENT} too"
         say(messages(), told)
     return replace(read, instance=under(read.instance, number))
 
@@ -240,7 +240,7 @@ def _looped(
     console = messages()
     missing = probe.missing(read.instance) if isinstance(probe, Replay) else ()
     if missing:
-        told = f"warning: cells without a row in the table are left out: {len(missing)} of them, {missing[0]} first"
+        told = f"warning: {len(missing)} cells without a row in the table are left out, the first of them {missing[0]}"
         say(console, told, "yellow")
     looks = probe.looks or {}
     cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in looks]
@@ -253,7 +253,7 @@ def _looped(
     for step in again:
         show_step(console, step, grid_gpu_s)
     if not probing.live:
-        for step in run(replace(sieve, advance=Advancing("choosing what to measure, cells weighed")), probe, journal):
+        for step in run(replace(sieve, advance=Advancing("choosing the next cell, cells weighed")), probe, journal):
             show_step(console, step, grid_gpu_s)
             sieve = step.sieve
         return sieve, grid_gpu_s, len(cells)
@@ -270,7 +270,7 @@ def _looped(
 def _measured_before(rows: Sequence[Measurement]) -> str:
     """What a resumed run has: cells, and looks where a cell has several."""
     cells = len({row.key for row in rows})
-    looks = f", in {len(rows)} looks" if len(rows) > cells else ""
+    looks = f", in {len(rows)} measurements" if len(rows) > cells else ""
     return f"resumed: {cells} {'cell was' if cells == 1 else 'cells were'} measured before{looks}"
 
 

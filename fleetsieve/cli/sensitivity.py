@@ -26,11 +26,21 @@ SLO_EXAMPLE, SLO_EXAMPLE_MS = "--slo chat.e2e_p99_s=10:60", "--slo chat.ttft_p99
 @click.command("sensitivity")
 @options.folder
 @click.option("--slo", "slos", multiple=True, metavar="CLASS.METRIC=LO:HI",
-              help="A limit: ttft_p99_s, e2e_p99_s, tpot_p99_s (seconds, or 200ms:800ms) or min_success.")  # fmt: skip
-@click.option("--demand", "demands", multiple=True, metavar="CLASS=LO:HI", help="Factors of a class's stated demand.")
-@click.option("--demand-scale", "scales", multiple=True, metavar="LO:HI", help="Factors of every demand; floors stay.")
-@click.option("--epsilon", "epsilons", multiple=True, metavar="LO:HI", help="The largest gap that certifies.")
-@click.option("--gpus", "sizes", multiple=True, metavar="LO:HI", help="GPUs of the fleet, whole numbers.")
+              help="Range of a limit: ttft_p99_s, e2e_p99_s, tpot_p99_s (seconds, or 200ms:800ms) or min_success.")  # fmt: skip
+@click.option(
+    "--demand", "demands", multiple=True, metavar="CLASS=LO:HI", help="Range of factors for the demand of one class."
+)
+@click.option(
+    "--demand-scale",
+    "scales",
+    multiple=True,
+    metavar="LO:HI",
+    help="Range of factors for all demands; floors do not change.",
+)
+@click.option(
+    "--epsilon", "epsilons", multiple=True, metavar="LO:HI", help="Range of epsilon, the largest gap that certifies."
+)
+@click.option("--gpus", "sizes", multiple=True, metavar="LO:HI", help="Range of the number of GPUs in the fleet.")
 @click.option(
     "--eta",
     type=float,
@@ -38,8 +48,14 @@ SLO_EXAMPLE, SLO_EXAMPLE_MS = "--slo chat.e2e_p99_s=10:60", "--slo chat.ttft_p99
     help="Fairness slack of the goodput stage (default: the instance's, or epsilon / 2).",
 )
 @click.option("--given", "plan_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Hold this plan against the axis: an allocation, a certificate, or what solve --json prints.")  # fmt: skip
-@click.option("--csv", "table", type=options.ResultFile(), metavar="FILE", help="Write one row an interval or region.")
+              help="Show where this plan holds: an allocation, a certificate, or the output of solve --json.")  # fmt: skip
+@click.option(
+    "--csv",
+    "table",
+    type=options.ResultFile(),
+    metavar="FILE",
+    help="Write a CSV file with one row per interval or region.",
+)
 @click.option(
     "--plot",
     type=options.ResultFile(),
@@ -60,10 +76,10 @@ def command(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """How the decision moves with an SLO threshold, the demand, epsilon or the number of GPUs: one axis or two.
+    """Show how the plan changes with an SLO limit, the demand, epsilon or the number of GPUs: one axis or two.
 
-    Break points are computed, not sampled: between two neighbours there is one decision. Where that cannot be done, the output
-    says so.
+    Break points are computed, not sampled: between two of them the plan and the verdict are constant. Where they cannot be
+    computed, the output is marked as sampled.
     """
     from fleetsieve.answers.sensitivity import read_given, study, study_two
     from fleetsieve.answers.sensitivity.document import map_csv, map_document, study_csv, study_document

@@ -18,9 +18,9 @@ from fleetsieve.errors import UsageError
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
-    help="The instance folder to make.",
+    help="The instance folder to create.",
 )
-@click.option("--records", is_flag=True, help="Store per-request records in DIR/records too.")
+@click.option("--records", is_flag=True, help="Also store per-request records in DIR/records.")
 @options.as_json
 def command(spec: str, out: Path, records: bool, as_json: bool) -> int:
     """Make a simulated instance; the same specification always gives the same bytes.

@@ -53,9 +53,9 @@ def command(
     as_json: bool,
     by_verdict: bool,
 ) -> int:
-    """Decide on what is measured: both plans, the gap and the verdict.
+    """Find the best plan from what is measured: both plans, the gap and the verdict.
 
-    The conservative plan commits measured cells at their lower bounds; the optimistic one is the best that the bounds allow.
+    The conservative plan uses measured cells at their lower bounds; the optimistic one is the best that the bounds allow.
     """
     from fleetsieve.answers import what_if
     from fleetsieve.bounds.envelope import Envelope
@@ -78,8 +78,8 @@ def command(
         instance = what_if.with_only_variant(instance, only_variant)
     if out is not None and (instance != read.instance or formulation != "lexicographic"):
         raise UsageError(
-            "--certificate speaks of the files alone: it goes with no option that varies the instance",
-            "write the variation into the files, then solve them",
+            "--certificate stores a verdict on the files: it does not work with options that vary the instance",
+            "change the files instead, then solve them",
         )
     stated = instance.certificate
     stated = replace(

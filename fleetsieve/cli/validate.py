@@ -29,10 +29,10 @@ COUNTS = {
 
 @click.command("validate")
 @click.argument("folder", metavar="DIR", required=False)
-@click.option("--list", "list_bundled", is_flag=True, help="Name the bundled instances.")
+@click.option("--list", "list_bundled", is_flag=True, help="List the bundled instances.")
 @options.as_json
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
-    """Check an instance folder and tell every fault of its files at once, each with file, line, column and value."""
+    """Check an instance folder and list every error in its files, each with file, line, column and value."""
     from fleetsieve.bounds.ladder_tops import told_top
     from fleetsieve.certificate.document import top_document
     from fleetsieve.files import bundled_names, read_instance
@@ -62,20 +62,20 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     if as_json:
         emit(document)
         return 0
-    say(results(), f"{read.instance.name}: no fault found", "bold green")
+    say(results(), f"{read.instance.name}: no errors", "bold green")
     say(results(), ", ".join(_counted(document[key], one, many) for key, (one, many) in COUNTS.items()))
     say(results(), f"full grid: {document['full_grid_gpu_s']:,.0f} GPU-seconds")
     needed, each = document["requests_for_p99_bound"], document["requests_for_p99_bound_one_cell"]
     say(
         results(),
-        f"an upper p99 bound needs {needed} requests at the first look at a cell of this grid ({each} for one bound alone)",
+        f"an upper p99 bound needs {needed} requests in the first measurement of a cell of this grid ({each} for one bound alone)",
     )
     for sentence in _limits(read):
         say(results(), sentence)
     for top in tops:
         say(results(), told_top(top))
     if read.suspicions:
-        say(results(), f"{_counted(len(read.suspicions), 'suspicion', 'suspicions')} (on standard error)")
+        say(results(), f"{_counted(len(read.suspicions), 'warning', 'warnings')} (on standard error)")
     return 0
 
 
@@ -110,7 +110,7 @@ def _limits(read: Folder) -> list[str]:
         success = [f"success >= {limits['min_success']:g}"] if limits["min_success"] is not None else []
         lines += [f"SLO of {name}: {', '.join(tails + success)}"] if tails or success else []
     rest = len(lines) - LIMITS_SHOWN
-    return lines[:LIMITS_SHOWN] + ([f"... and the SLOs of {rest} more classes (--json has them)"] if rest > 0 else [])
+    return lines[:LIMITS_SHOWN] + ([f"... and the SLOs of {rest} more classes (--json shows them)"] if rest > 0 else [])
 
 
 def _summary(read: Folder) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def examine_live(config: ServeConfig, *, start: bool) -> list[Check]:
     checks = [_command(config), _generator(config), _gpus(config), _ports(config), _disk()]
     if start:
         ready = all(check.ok for check in checks)
-        checks.append(_model(config) if ready else Check("model", False, "not tried", "mend what is above first"))
+        checks.append(_model(config) if ready else Check("model", False, "not tried", "fix the problems above first"))
     return checks
 
 
@@ -38,7 +38,7 @@ def _command(config: ServeConfig) -> Check:
             "server",
             False,
             why_not_run(config.command[0]),
-            "give it with its path: [serve] command = [...]",
+            "give its full path: [serve] command = [...]",
         )
     if Path(path).name != "vllm":
         return Check("server", True, path)
@@ -50,10 +50,13 @@ def _versioned(name: str, path: str) -> Check:
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as fault:
-        return Check(name, False, f"{path} --version: {fault}", "run it by hand and see")
-    said = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:] or ["it says nothing"]
+        return Check(name, False, f"{path} --version: {fault}", "run it by hand to see the error")
+    said = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:] or ["it prints nothing"]
     return Check(
-        name, done.returncode == 0, f"{path}, {said[0][:120]}", "" if done.returncode == 0 else "run it by hand and see"
+        name,
+        done.returncode == 0,
+        f"{path}, {said[0][:120]}",
+        "" if done.returncode == 0 else "run it by hand to see the error",
     )
 
 
@@ -85,7 +88,7 @@ def _gpus(config: ServeConfig) -> Check:
     told = ", ".join(
         f"{gpu}: {one.free_bytes / 2**30:.0f} of {one.total_bytes / 2**30:.0f} GiB free" for gpu, one in memory.items()
     )
-    return Check("GPUs", not short, "; ".join(short) or told, "end what uses them" if short else "")
+    return Check("GPUs", not short, "; ".join(short) or told, "stop the processes that use them" if short else "")
 
 
 def _ports(config: ServeConfig) -> Check:
@@ -100,7 +103,10 @@ def _disk() -> Check:
     free = shutil.disk_usage(Path.cwd()).free
     ok = free >= LEAST_FREE_BYTES
     return Check(
-        "disk", ok, f"{free / 2**30:.0f} GiB free here", "" if ok else "records and logs may need some GiB: make room"
+        "disk",
+        ok,
+        f"{free / 2**30:.0f} GiB free here",
+        "" if ok else "free some disk space: records and logs may need several GiB",
     )
 
 

@@ -42,7 +42,7 @@ def _self_test() -> Check:
         ready()
     except SolverMissing as fault:
         return Check("self-test", False, fault.message, fault.hint or "")
-    return Check("self-test", True, "a small MILP with a known answer is solved right")
+    return Check("self-test", True, "a small MILP with a known answer is solved correctly")
 
 
 def _threads() -> Check:
@@ -53,7 +53,7 @@ def _threads() -> Check:
     except SolverMissing as fault:
         return Check("threads", False, fault.message, fault.hint or "")
     ok = count == 1
-    hint = "" if ok else "let no other code in this process solve with HiGHS on more threads"
+    hint = "" if ok else "do not use HiGHS with more threads elsewhere in this process"
     return Check("threads", ok, f"HiGHS solves on {count} thread{'s' if count != 1 else ''}", hint)
 
 

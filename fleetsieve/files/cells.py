@@ -57,7 +57,7 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
         first = seen.setdefault(row.key._replace(load=composed(row.key.load)), row)
         if first is not row:
             remedy = " too; keep one row" if first.key == row.key else f" too, {SPELLED_TWICE}"
-            faults.add(row.line, "load", "duplicate cell", f"cell {row.key} stands on line {first.line}{remedy}")
+            faults.add(row.line, "load", "duplicate cell", f"cell {row.key} is on line {first.line}{remedy}")
     trimmed: frozenset[str] = frozenset()
     if classes.complete and classes.lines is not None:
         trimmed = frozenset(classes.with_blanks).intersection(row.key.class_name for row in rows)
@@ -114,8 +114,8 @@ def _complete(key: CellKey) -> bool:
 def _check_multiples(rows: Sequence[_Row], faults: FaultList) -> None:
     for row in rows:
         if row.key.tp and row.gpus % row.key.tp > 0:  # False where gpus is absent (NaN)
-            message = f"{int(row.gpus)} is no multiple of tp {row.key.tp}; gpus per replica = tp x pp"
-            faults.add(row.line, "gpus", "no multiple of tp", message)
+            message = f"{int(row.gpus)} is not a multiple of tp {row.key.tp}; gpus per replica = tp x pp"
+            faults.add(row.line, "gpus", "not a multiple of tp", message)
 
 
 def _check_pools(rows: Sequence[_Row], pools: Mapping[str, Pool], faults: FaultList) -> None:
@@ -136,7 +136,7 @@ def _too_large(row: _Row, pool: Pool) -> tuple[str, str, str] | None:
     """Column, kind and message of what is too large for the pool; None when the replica fits."""
     tp, gpus = row.key.tp, row.gpus
     where = "" if pool.name == DEFAULT_POOL else f" of pool {pool.name!r}"
-    node, one_node = f"a node{where} has ({pool.gpus_per_node})", "a replica lives on one node"
+    node, one_node = f"a node{where} has ({pool.gpus_per_node})", "a replica runs on one node"
     fleet = f"the fleet{where} has ({pool.gpus})"
     if pool.gpus_per_node is not None and tp > pool.gpus_per_node:
         return "tp", "more than a node", f"tp {tp} needs more GPUs than {node}; {one_node}"

@@ -48,11 +48,9 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
     lines: dict[str, int] = {}
     for name, line in zip(table.text["class"], table.lines.tolist(), strict=True):
         if name and lines.setdefault(name, line) != line:
-            faults.add(
-                line, "class", "duplicate class", f"class {name!r} stands on line {lines[name]} too; keep one row"
-            )
+            faults.add(line, "class", "duplicate class", f"class {name!r} is on line {lines[name]} too; keep one row")
     for name, earlier in spelled_twice(lines):
-        message = f"class {name!r} stands on line {lines[earlier]} too, {SPELLED_TWICE}"
+        message = f"class {name!r} is on line {lines[earlier]} too, {SPELLED_TWICE}"
         faults.add(lines[name], "class", "duplicate class", message)
     for line, demand in zip(table.lines.tolist(), table.numbers["demand_rps"].tolist(), strict=True):
         if demand > MOST_DEMAND_RPS:

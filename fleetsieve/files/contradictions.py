@@ -43,7 +43,9 @@ def suspect_contradictions(instance: Instance, rows: Iterable[Measurement], faul
             message = f"{taken.refused}; so the measurement of {row.key} counts as a failure"
             faults.suspect(row.line, "status", "counts as a failure", message)
         elif taken.refused:
-            faults.suspect(row.line, "status", "no evidence", f"{taken.refused}; so this row says nothing of {row.key}")
+            faults.suspect(
+                row.line, "status", "no evidence", f"{taken.refused}; so this row says nothing about {row.key}"
+            )
 
 
 def _contradictions(row: Measurement, cell: Cell, workload: WorkloadClass) -> Iterator[tuple[str, str, str]]:
@@ -57,7 +59,7 @@ def _contradictions(row: Measurement, cell: Cell, workload: WorkloadClass) -> It
         return
     if row.requests < LEAST_FOR_P99 and (tails := [m for m in TAIL_METRICS if row.tail(m).value is not None]):
         message = (
-            f"{row.requests} requests say nothing of a 99th percentile beyond their largest "
+            f"{row.requests} requests say nothing about a 99th percentile beyond their largest "
             f"({', '.join(f'{m}_p99_s' for m in tails)}); send 300 or more"
         )
         yield "requests", "too few for a p99", message

@@ -34,7 +34,7 @@ def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
         # A pipe or device would be waited for: it is refused before it is opened.
         if not stat.S_ISREG(path.stat().st_mode):
             message = f"this is {_what_is(path)}, not a regular file; put the file itself here"
-            faults.add(0, "", "no regular file", message)
+            faults.add(0, "", "not a regular file", message)
             return None
         data = path.read_bytes()
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
-            faults.add(0, "", "gzip", f"the file is no whole gzip file ({error}); pack it with gzip again")
+            faults.add(0, "", "gzip", f"the file is not a complete gzip file ({error}); pack it with gzip again")
             return None
     remedy = "save it as UTF-8"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -65,7 +65,7 @@ def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
         return None
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        faults.add(line, "", "encoding", f"a NUL byte at offset {data.index(0):,}: this is no text in UTF-8; {remedy}")
+        faults.add(line, "", "encoding", f"a NUL byte at offset {data.index(0):,}: this is not UTF-8 text; {remedy}")
         return None
     return data
 
@@ -204,7 +204,7 @@ def _check_header(
     for place, raw in enumerate(header):
         name = raw.strip()
         if name in places:
-            message = f"column {name!r} stands twice, as field {places[name] + 1} and as field {place + 1}; keep one"
+            message = f"column {name!r} appears twice, as field {places[name] + 1} and as field {place + 1}; keep one"
             faults.add(line, name, "duplicate column", message)
         elif name in by_name:
             places[name] = place

@@ -115,7 +115,7 @@ def _resuming(folder: Path) -> str | None:
     """How a run is mended whose last row a kill left torn; None where that is not what is wrong."""
     if not (folder / STEPS).is_file() or not is_torn(folder / MEASUREMENTS):
         return None
-    return f"the last row is torn, as a kill leaves it: fleetsieve run {folder} --resume mends it and goes on"
+    return f"the last row is incomplete, as after a kill: fleetsieve run {folder} --resume removes it and continues"
 
 
 def _known_pools(settings: Settings, faults: FaultList) -> tuple[Pool, ...] | None:

@@ -163,8 +163,8 @@ def _check_repeats(table: Table, places: NDArray[np.int64], keys: Sequence[CellK
 
     seed_of = np.nan_to_num(table.numbers["seed"])
     messages = (
-        f"seed {int(seed_of[row])} of {keys[places[row]]} stands on line {table.lines[original]} too; "
-        "give each look at a cell its own seed"
+        f"seed {int(seed_of[row])} of {keys[places[row]]} is on line {table.lines[original]} too; "
+        "give each measurement of a cell its own seed"
         for row, original in zip(repeated, originals, strict=True)
     )
     faults.add_all("seed", "repeated seed", table.lines[repeated].tolist(), messages)

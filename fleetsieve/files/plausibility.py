@@ -91,7 +91,7 @@ def _suspect_overserved(table: Table, places: NDArray[np.int64], cells: Sequence
     wrong = served > offered_to_row * ABOVE_OFFERED
     messages = (
         f"{number_text(value)} is above the {number_text(rate)} requests/s offered to one replica; "
-        "is this the throughput of several, or is `offered` wrong?"
+        "is this the throughput of several replicas, or is `offered` wrong?"
         for value, rate in zip(served[wrong].tolist(), offered_to_row[wrong].tolist(), strict=True)
     )
     faults.suspect_all("throughput_rps", "above offered", table.lines[wrong].tolist(), messages)

@@ -90,15 +90,15 @@ def _found(table: Table, instance: Instance, faults: FaultList) -> dict[CellKey,
     for line, stated, seed, prediction in _rows(table):
         key = cells.get(_alike(stated), stated)
         if seen.setdefault((key, seed), line) != line:
-            message = f"cell {key} stands on line {seen[key, seed]} too; keep one row, or give each its own seed"
+            message = f"cell {key} is on line {seen[key, seed]} too; keep one row, or give each its own seed"
             faults.add(line, "load", "duplicate cell", message)
         elif key in instance.cell_by_key:
             found.setdefault(key, []).extend([prediction] if prediction is not None else [])
         elif composed(key.class_name) not in classes:
-            message = f"{unknown_class(key.class_name, instance.class_by_name)}; the row is passed over"
+            message = f"{unknown_class(key.class_name, instance.class_by_name)}; the row is ignored"
             faults.suspect(line, "class", "unknown class", message)
         else:
-            message = f"the instance has no cell {key}; the row is passed over"
+            message = f"the instance has no cell {key}; the row is ignored"
             faults.suspect(line, "load", "not in cells.csv", message)
     return found
 

@@ -205,14 +205,14 @@ def attach_records(
             attached.append(row)
             continue
         if not row.window_s:
-            message = f"window_s is needed, for {folder.name}/{name} holds the look's requests; write its seconds"
+            message = f"window_s is needed, for {folder.name}/{name} holds the requests of this measurement; write its seconds"
             faults.add(row.line, "window_s", "no window_s", message)
             continue
         own = FaultList(str(folder / name))
         lists.append(own)
         records = read_records(folder / name, row.window_s, own)
         if records is not None and row.requests is not None and row.requests != records.sent:
-            message = f"{measured.name} says {row.requests:,} requests in line {row.line}; {records.sent:,} are here"
+            message = f"{measured.name} has {row.requests:,} requests in line {row.line}; {records.sent:,} are here"
             missing = row.requests - records.sent
             message += f"; the {missing:,} that are missing count as failures" if missing > 0 else ""
             own.suspect(0, "", "other number of requests", message)
@@ -237,11 +237,11 @@ def _strays(
         if not name.endswith(SUFFIX) or stem not in stems or not seed.isdecimal() or seed != str(int(seed)):
             number = int(seed) if seed.isdecimal() else 0
             meant = f"{right}-seed{number}{SUFFIX}" if right else "chat-tp2-c16-seed0.csv.gz"
-            message = f"the name is that of no look at a cell, {'which is' if right else 'such as'} {meant}; nobody reads the file"
-            faults.suspect(0, "", "no look", message)
+            message = f"the name belongs to no measurement, {'which is' if right else 'such as'} {meant}; the file is not read"
+            faults.suspect(0, "", "no measurement", message)
         elif name in unread:
             message = (
-                f"no row of {stems[stem]} has the seed {seed}; nobody reads the file until measurements.csv has one"
+                f"no row of {stems[stem]} has the seed {seed}; the file is not read until measurements.csv has one"
             )
             faults.suspect(0, "", "no row", message)
         found += faults.suspicions

@@ -91,7 +91,7 @@ class _Reader(TomlTables):
         if not isinstance(version, int) or isinstance(version, bool) or version <= schema.SCHEMA_VERSION:
             return False
         message = (
-            f"schema_version {version}: a newer version of FleetSieve made this folder; this one ({__version__}) reads "
+            f"schema_version {version}: a newer version of FleetSieve made this folder; this version ({__version__}) reads "
             f"schema_version {schema.SCHEMA_VERSION}: install the newer version"
         )
         self.tell(("schema_version",), "version", message)
@@ -145,7 +145,7 @@ class _Reader(TomlTables):
         for name, one in stated.items():
             place: Place = ("facts", "variant", name)
             if name == DEFAULT_VARIANT:
-                self.tell(place, "default variant", f"the facts of the variant {name!r} stand in [facts]")
+                self.tell(place, "default variant", f"the facts of the variant {name!r} belong in [facts]")
             self.refuse_unknown(place, one, schema.FACTS)
             variants[name] = Facts(**self.values(place, one, schema.FACTS))
         return Facts(**self.values(("facts",), table, schema.FACTS), variants=variants)

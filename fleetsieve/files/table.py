@@ -225,7 +225,7 @@ def _in_choices(texts: list[str], column: Column, lines: NDArray[np.int64], faul
         return texts
     places = [i for i, text in enumerate(texts) if text in unknown]
     messages = (
-        f"{texts[i]!r} is no {column.name}" + (close_match(texts[i], allowed - {""}) or ";") + " " + column.remedy
+        f"{texts[i]!r} is not a {column.name}" + (close_match(texts[i], allowed - {""}) or ";") + " " + column.remedy
         for i in places
     )
     faults.add_all(column.name, f"no {column.name}", [int(lines[i]) for i in places], messages)

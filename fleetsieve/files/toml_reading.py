@@ -88,7 +88,7 @@ def read_toml(path: Path, faults: FaultList) -> TomlTables | None:
         at = _AT_LINE.search(message)
         line = int(at[1]) if at else text.rstrip().count("\n") + 1
         where = f" (character {at[2]} of the line)" if at else ""
-        faults.add(line, "", "syntax", f"this is no TOML: {_AT_LINE.sub('', message)}{where}")
+        faults.add(line, "", "syntax", f"this is not TOML: {_AT_LINE.sub('', message)}{where}")
         return None
     return TomlTables(content, lines_of_keys(text), faults)
 

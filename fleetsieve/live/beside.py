@@ -51,7 +51,7 @@ def disturbance(sent: Sent, own: Load, loads: Iterable[Load]) -> str | None:
     if min(beside.sum(), (~beside).sum()) < LEAST_REQUESTS:
         if not beside.any():
             return None
-        return f"measured beside {names} for most of the window: whether that disturbed it cannot be told"
+        return f"measured beside {names} for most of the window: whether that disturbed it is unknown"
     from scipy import stats
 
     logs = np.log([_per_token_s(row) for row in good])

@@ -203,7 +203,7 @@ class Live:
 
     def _go_on(self) -> None:
         if self._cancelled.is_set():
-            raise Cancelled("the look was cancelled")
+            raise Cancelled("the measurement was cancelled")
 
     def _free_seed(self, key: CellKey, look: int) -> int:
         """The first seed from `look` on that neither a row nor a file has.
@@ -241,7 +241,7 @@ class Live:
         if not spoiled:
             return made
         times = "once" if len(spoiled) == 1 else f"{len(spoiled)} times"
-        return replace(made, source=f"{made.source}; made again {times}: {spoiled[-1]}")
+        return replace(made, source=f"{made.source}; repeated {times}: {spoiled[-1]}")
 
     def _look(self, cell: Cell, replica: Replica, row: Measurement, *, may_be_again: bool) -> Measurement | Spoiled:
         told = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
@@ -283,13 +283,13 @@ class Live:
             if not refused and not others and (contradicted := self._contradictions(cell, sent, counted)):
                 refused, by_client = "; ".join(contradicted), True
         if by_client and (may_be_again or never):
-            self._tell(Phase(cell.key, "done", sent.wall_s, notes=(f"made again, with other prompts: {refused}",)))
+            self._tell(Phase(cell.key, "done", sent.wall_s, notes=(f"repeated with other prompts: {refused}",)))
             return Spoiled(refused)
         if any(request.sent_at_s < sent.window_s for request in sent.rows):
             write_records(self._run, cell.key, row.seed, sent.rows)
         told += [*sent.doubts, *_disagreements(sent, counted)]
         if others and self._contradictions(cell, sent, counted):
-            told.append("others may use that endpoint too, so this measurement counts all the same")
+            told.append("others may use that endpoint too, so this measurement still counts")
         if beside := disturbance(sent, load, self._loads):
             told.append(beside)
         how = f"{self._sending.generator.name}, {schedule.origin}"
@@ -347,7 +347,7 @@ class Live:
             words = f": {sent.last_lines[-1].strip()[:200]}" if sent.last_lines else ""
             raise FleetSieveError(
                 f"the load generator failed twice in a row before it sent a request{words}",
-                f"its log is in {files}; mend it, then go on with: {self._way_on}",
+                f"its log is in {files}; fix the cause, then continue with: {self._way_on}",
             )
         return f"the load generator failed before it sent a request (exit code {sent.exit_code})" if silent else ""
 

@@ -127,7 +127,7 @@ class Replicas:
             self._busy.discard(id(replica))
 
     def drop(self, replica: Replica, *, at_once: bool = False) -> None:
-        """Stop a server; twice is once."""
+        """Stop a server (idempotent)."""
         with self._changing:
             if replica not in self._up:
                 return
@@ -143,7 +143,7 @@ class Replicas:
                 if isinstance(replica, Server):
                     self._locks.release_port(replica.port)
             if stopped.left:
-                self.tell(f"processes of a server would not go: {', '.join(map(str, stopped.left))}")
+                self.tell(f"processes of a server could not be stopped: {', '.join(map(str, stopped.left))}")
             if isinstance(replica, Server) and not at_once:
                 for sentence in wait_freed({g: self._memory[g] for g in replica.gpus if g in self._memory}, FREED_S):
                     self.tell(sentence)

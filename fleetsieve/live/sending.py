@@ -168,7 +168,7 @@ def too_few_requests(instance: Instance, cells: Iterable[Cell]) -> str | None:
         return None
     key = min(short, key=lambda key: (short[key], key))
     return (
-        f"a look at {key} sends {short[key]:,} requests, and {needed:,} bound its p99 at the stated confidence "
+        f"one measurement of {key} sends {short[key]:,} requests, but a bound of its p99 at the stated confidence needs {needed:,} "
         f"({len(short)} cells have too few): in instance.toml set [measure] min_requests = {needed}, with a max_window_s that lets "
         "them be sent"
     )

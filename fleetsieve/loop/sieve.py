@@ -256,7 +256,7 @@ class Sieve:
         spent, running = self.spent_gpu_s, self.running
         for row in rows:
             if row.key not in self.instance.cell_by_key:
-                raise UsageError(f"told of {row.key}, which is no cell of {self.instance.name}")
+                raise UsageError(f"a measurement of {row.key}, which is not a cell of {self.instance.name}")
             if (row.key, row.seed) not in told:
                 told.add((row.key, row.seed))
                 fresh.append(row)

@@ -28,8 +28,8 @@ def show_calibration(console: Console, name: str, noise: str, nominal: float, co
         ("wrong certified-infeasible", [_rate(c.wrong_infeasible) for c in counts]),
         ("undecided", [_rate(c.undecided) for c in counts]),
         ("GPU-seconds, mean", [f"{c.mean_gpu_s:,.0f}" for c in counts]),
-        ("... of the exact table's", [_ratio(c) for c in counts]),
-        ("looks (cells), mean", [f"{c.mean_looks:.1f} ({c.mean_cells:.1f})" for c in counts]),
+        ("... relative to the exact table", [_ratio(c) for c in counts]),
+        ("measurements (cells), mean", [f"{c.mean_looks:.1f} ({c.mean_cells:.1f})" for c in counts]),
     ]
     for title, cells in rows:
         table.add_row(Text(title), *(Text(cell) for cell in cells))
@@ -50,5 +50,7 @@ def _ratio(c: Counts) -> str:
 
 def _against_nominal(c: Counts, nominal: float) -> str:
     """Whether the rate of wrong certificates is below, above or not told apart from the nominal one."""
-    where = "within" if c.wrong.ci95.hi <= nominal else "above" if c.wrong.ci95.lo > nominal else "not told apart from"
+    where = (
+        "within" if c.wrong.ci95.hi <= nominal else "above" if c.wrong.ci95.lo > nominal else "not distinguishable from"
+    )
     return f"{c.treatment}: {c.wrong.share:.2%} of the trials certified wrongly, {where} the nominal {nominal:.2%}"

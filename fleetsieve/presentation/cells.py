@@ -61,9 +61,9 @@ def show_cell(console: Console, told: CellAccount) -> None:
     """One cell, bound by bound."""
     say(console, f"{told.key} ({told.known}; {told.cell.gpus} GPUs a replica)", "bold")
     for row in told.rows:
-        where = f"line {row.line} of measurements.csv" if row.line else "a row from elsewhere"
+        where = f"line {row.line} of measurements.csv" if row.line else "a row of another file"
         ended = f"not counted, because {row.refused}" if row.refused else str(row.status)
-        say(console, f"  look {row.seed}: {ended} ({where}{'; ' + row.source if row.source else ''})")
+        say(console, f"  measurement {row.seed}: {ended} ({where}{'; ' + row.source if row.source else ''})")
     for bound in told.bounds:
         say(console, f"  {bound_text(bound)}")
     say(console, f"  can it change the decision? {'yes' if told.can_change else 'no'}: {told.why}")
@@ -95,29 +95,27 @@ def bound_text(bound: Bound) -> str:
     told = f"{name}: {short_text(bound).removesuffix(' !')}{unit}, {by}"
     if bound.limit is None:
         return told
-    stands = "misses" if bound.removes else "keeps" if bound.keeps else "may keep"
+    stands = "misses" if bound.removes else "meets" if bound.keeps else "may meet"
     return f"{told}; {stands} the limit of {bound.limit:g}{unit}"
 
 
 def settling_lines(account: Account) -> list[str]:
     """What would settle the verdict, and at what cost."""
-    lines = [f"nothing is asked: {account.ended}"] if account.ended else []
+    lines = [f"no next measurement: {account.ended}"] if account.ended else []
     if account.next is not None:
         lines.append(next_text(account.next))
     if account.settling:
         cells = listed([str(key) for key in account.settling], 5)
         what = "could settle it" if account.could_settle else "the first to measure"
-        cost = f"one look at each costs {account.settling_gpu_s:,.0f} GPU-seconds in all"
+        cost = f"measuring each once costs {account.settling_gpu_s:,.0f} GPU-seconds in total"
         lines.append(f"{what}: {cells}; {cost}; if all are {_ends(account.at_best, account.at_worst)}")
     if account.without_failed is not None:
         cells = listed([str(key) for key in account.failed], 5)
         told = f"without {'them' if len(account.failed) > 1 else 'it'} the verdict would be {account.without_failed.verdict}"
-        lines.append(
-            f"failed, and possible all the same: {cells}; mend the cause and measure again, or exclude: {told}"
-        )
+        lines.append(f"failed, but still possible: {cells}; fix the cause and measure again, or exclude: {told}")
     if len(account.waiting) > len(account.settling) and account.certificate.blocking:
         lines.append(
-            f"at most: {len(account.waiting)} cells may still be measured, {account.waiting_gpu_s:,.0f} GPU-seconds"
+            f"up to {len(account.waiting)} cells may still be measured, for {account.waiting_gpu_s:,.0f} GPU-seconds in total"
         )
     return lines
 

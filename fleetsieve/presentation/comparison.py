@@ -73,7 +73,7 @@ def _share(value: float | None, interval: Interval95 | None) -> str:
 
 def _floor_text(floor: FloorFound | None) -> str:
     if floor is None:
-        return "the clairvoyant floor was not asked for"
+        return "clairvoyant floor: not requested"
     if floor.upper_gpu_s is None:
         return f"no clairvoyant floor: {floor.reason}"
     lower = f"{floor.lower_gpu_s / 1e3:,.1f}"

@@ -30,35 +30,33 @@ def ending(sieve: Sieve, *, live: bool) -> str:
     failed = _failed(sieve, open_keys)
     why, help_ = [], []
     if unmeasured:
-        why.append(f"{'no server can measure' if live else 'the table has no row of'} {_named(unmeasured)}")
+        why.append(f"{'no server can measure' if live else 'the table has no row for'} {_named(unmeasured)}")
         help_.append("measure " + _them(unmeasured))
     if used:
         why.append(
             f"{_named(used)} {'was' if len(used) == 1 else 'were'} measured as often as max_looks allows"
             if live
-            else f"the table has no further row of {_named(used)}"
+            else f"the table has no further row for {_named(used)}"
         )
-        help_.append("give cells a longer window or more looks" if live else f"measure {_them(used)} again")
+        help_.append("give cells a longer window or more repeats" if live else f"measure {_them(used)} again")
     if failed:
         why.append(f"{_named(failed)} failed and {'is' if len(failed) == 1 else 'are'} not tried again")
-        help_.append("mend the cause and measure again, or exclude " + _them(failed))
+        help_.append("fix the cause and measure again, or exclude " + _them(failed))
     if stuck := [key for key in _stuck(sieve, open_keys) if key not in failed]:
-        why.append(
-            f"{_named(stuck)} may or may not meet the SLO, and another measurement would say no more of {_them(stuck)}"
-        )
+        why.append(f"{_named(stuck)} may or may not meet the SLO, and another measurement cannot decide that")
         help_.append(f"exclude {_them(stuck)}")
     why = why or ["no cell is left that a measurement could resolve"]
-    help_ = [*dict.fromkeys(help_), "or ask for less"] if help_ else ["ask for less"]
-    return f"no further measurement can settle it: {'; '.join(why)}; {', '.join(help_)}"
+    help_ = [*dict.fromkeys(help_), "or relax an SLO or the demand"] if help_ else ["relax an SLO or the demand"]
+    return f"no further measurement can settle the verdict: {'; '.join(why)}; {', '.join(help_)}"
 
 
 def _futile(sieve: Sieve, left: list[CellKey]) -> str:
     """Where cells are left, and none of them can help."""
     stuck = _stuck(sieve, left)
-    cells = "the cell that is left shows" if len(left) == 1 else f"the {len(left)} cells that are left show"
+    cells = "the cell that is left" if len(left) == 1 else f"any of the {len(left)} cells that are left"
     return (
-        f"no further measurement can settle it, whatever {cells}: {_named(stuck)} may or may not meet the SLO and cannot be "
-        f"measured again; measure {_them(stuck)} for longer, exclude {_them(stuck)}, or ask for less"
+        f"no further measurement can settle the verdict, not even one of {cells}: {_named(stuck)} may or may not meet the SLO and "
+        f"cannot be measured again; measure {_them(stuck)} for longer, exclude {_them(stuck)}, or relax an SLO or the demand"
     )
 
 

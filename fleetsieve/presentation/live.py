@@ -91,7 +91,7 @@ class LiveView:
             say(self._console, f"    {phase.key}: {self._words(phase)}", "dim")
 
     def _words(self, phase: Phase) -> str:
-        what = "a server starts" if phase.name == "start" else "load"
+        what = "server start" if phase.name == "start" else "load"
         time = f"{phase.elapsed_s:.0f} s" + (f" of about {phase.expected_s:.0f}" if phase.expected_s else "")
         told = [f"{what}, {time}"]
         flow = phase.flow
@@ -115,13 +115,13 @@ class LiveView:
             c = step.sieve.certificate
             plan = ", ".join(f"{key} x{count}" for key, count in c.conservative.replica_counts.items()) or "nothing yet"
             share = f" ({step.sieve.spent_gpu_s / self._grid_gpu_s:.0%} of the full grid)" if self._grid_gpu_s else ""
-            lines.append(literal(f"decision so far: {plan}"))
+            lines.append(literal(f"plan so far: {plan}"))
             gap = f"gap {c.gap.min_fulfilment:.3f}/{c.gap.goodput:.3f} (certifies at {c.epsilon:g})"
             lines.append(literal(f"{gap}; spent {step.sieve.spent_gpu_s:,.0f} GPU-seconds{share}"))
         if self._asked is not None and self._asked.scores:
             after = sorted((-score, key) for key, score in self._asked.scores.items() if key != self._asked.key)[:NEXT]
             if after:
-                lines.append(literal(f"then perhaps: {', '.join(str(key) for _, key in after)}", "dim"))
+                lines.append(literal(f"perhaps next: {', '.join(str(key) for _, key in after)}", "dim"))
         return Group(*lines)
 
     def _bar(self, phase: Phase) -> Table | Text:

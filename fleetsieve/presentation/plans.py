@@ -149,5 +149,5 @@ def spent_text(instance: Instance, rows: Sequence[Measurement]) -> str:
     spent = rows_cost_gpu_s(instance, rows)
     grid = grid_cost_gpu_s(instance, [cell for cell in instance.cells if not cell.excluded])
     once = len({row.key for row in rows}) == len(rows)
-    share = f" ({spent / grid:.1%})" if grid > 0.0 and once else f" in {len(rows)} looks" if not once else ""
+    share = f" ({spent / grid:.1%})" if grid > 0.0 and once else f" in {len(rows)} measurements" if not once else ""
     return f"{spent:,.0f} of the full grid's {grid:,.0f} GPU-seconds{share}"

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from fleetsieve.answers.diagnosis.cells import limit_name
 from fleetsieve.answers.sensitivity import (
     BROKEN,
     Axis,
@@ -26,7 +27,7 @@ from fleetsieve.answers.sensitivity.answers import answers, binding, passing
 from fleetsieve.answers.sensitivity.document import allocation_text
 from fleetsieve.certificate import Verdict
 from fleetsieve.certificate.sentence import gap_text, listed
-from fleetsieve.interval import lower_text
+from fleetsieve.interval import lower_text, upper_text
 from fleetsieve.presentation.terminal import literal, say, show_table
 
 
@@ -134,7 +135,7 @@ def _tell_rough(console: Console, exact: bool) -> None:
     if not exact:
         say(
             console,
-            "(sampled): no break points can be computed there; two changes between neighbouring samples may be missing.",
+            "(sampled): break points cannot be computed there; two changes between neighbouring samples may be missed.",
         )
 
 
@@ -159,22 +160,22 @@ def _told(study: Study) -> list[str]:
     axis, told = study.axis, answers(study)
     if study.broken_today and not isinstance(axis, SloAxis):
         return _mended(study)
-    what = "the given plan holds" if study.decider.given is not None else "today's plan stays"
+    what = "the given plan holds" if study.decider.given is not None else "the plan is unchanged"
     if isinstance(axis, SloAxis):
         return [*_slo_lines(axis, told, what), *(_mended(study) if study.broken_today else [])]
     if isinstance(axis, DemandAxis):
         return [
-            _carries(f"today's verdict stays, factor of {axis.name}", told["verdict_holds"]),
-            _carries(f"{what}, factor of {axis.name}", told["plan_holds"]),
+            _carries("the verdict is unchanged", f"factors of {axis.name}", told["verdict_holds"], "now 1"),
+            _carries(what, f"factors of {axis.name}", told["plan_holds"], "now 1"),
         ]
     if isinstance(axis, GpusAxis):
-        lines = [f"one GPU more than today's {told['today']}: {_worth(told['one_more'])}"]
+        lines = [f"one GPU more than today's {told['today']} adds: {_worth(told['one_more'])}"]
         if told["next_change"] is not None:
             change = told["next_change"]
             lines.append(f"the next change is at {change['gpus']} GPUs: {_worth(change)}, {change['verdict']}")
         elif axis.lo > told["today"] + 1:
-            lines.append(f"the next change is not told: the range starts above today's {told['today']} GPUs")
-        return [*lines, _carries(f"{what}, GPUs", told["plan_holds"])]
+            lines.append(f"the next change is unknown: the range starts above today's {told['today']} GPUs")
+        return [*lines, _carries(what, "numbers of GPUs", told["plan_holds"], f"now {told['today']}")]
     if isinstance(axis, EpsilonAxis):
         least = told["certifies_from"]
         return ["no epsilon in the range certifies" if least is None else f"certifies from epsilon {least:.6g} on"]
@@ -183,38 +184,71 @@ def _told(study: Study) -> list[str]:
 
 def _slo_lines(axis: SloAxis, told: Mapping[str, Any], what: str) -> list[str]:
     feasible, possible, today = told["tightest_feasible"], told["tightest_possible"], told["today"]
-    lines = [
-        f"tightest {axis.name} at which a measured cell can be committed: {_number(feasible)}"
-        f"{'' if possible == feasible else f' (may be as tight as {_number(possible)})'}"
-    ]
+    better = "" if possible == feasible else f" ({_limit(axis, possible)} is still possible)"
+    lines = [f"the tightest {_name(axis)} that a measured cell meets: {_limit(axis, feasible)}{better}"]
     if today is None:
-        return [*lines, f"the instance states no {axis.name}"]
+        return [*lines, f"the instance states no {_name(axis)}"]
     holds = told["plan_holds"]
     if holds is None:
         return lines  # the given plan is broken today, which is said before
-    tight, loose = holds["from"], holds["to"]
-    lines.append(
-        f"{what} when {axis.name} goes from {today:g} "
-        f"{'to any tighter limit' if tight is None else f'down to {_number(tight)}' if axis.rises else f'up to {_number(tight)}'}"
-        f", and {'to any looser one' if loose is None else f'short of {_number(loose)} the other way'}"
-    )
-    return lines
+    return [*lines, f"{what} for {_limits(axis, today, holds['from'], holds['to'])} (now {_limit(axis, today)})"]
+
+
+def _limits(axis: SloAxis, today: float, tight: float | None, loose: float | None) -> str:
+    """The limits between a tightest one, which belongs to them, and a looser one, which does not; None: no end on that side.
+
+    Both ends are rounded inwards, but not beyond the limit of today.
+
+    >>> axis = SloAxis("chat", "tpot_p99_s", 0.02, 0.1)
+    >>> _limits(axis, 0.05, 0.03419, None), _limits(axis, 0.05, None, 1.5)
+    ('any chat TPOT limit of 34.2 ms or more', 'any chat TPOT limit of less than 1.5 s')
+    >>> _limits(SloAxis("chat", "min_success", 0.9, 1.0), 0.95, 0.98, 0.94)
+    'a chat success limit of 0.98 or less, but more than 0.94'
+    """
+    name = _name(axis)
+    within, beyond = ("or more", "less than") if axis.rises else ("or less", "more than")
+    low, high = (None if end is None else _limit(axis, _rounded(axis, end, today)) for end in (tight, loose))
+    if high is None:
+        return f"any {name}" if low is None else f"any {name} of {low} {within}"
+    return f"any {name} of {beyond} {high}" if low is None else f"a {name} of {low} {within}, but {beyond} {high}"
+
+
+def _rounded(axis: SloAxis, end: float, today: float) -> float:
+    """An end towards the limit of today, to 0.1 ms or 0.01 s or a thousandth; as it is where that would go beyond today."""
+    digits = 3 if not axis.rises else 4 if end < 1.0 else 2
+    rounded = float(upper_text(end, digits) if end < today else lower_text(end, digits))
+    return rounded if (end <= rounded <= today or today <= rounded <= end) else end
+
+
+def _name(axis: SloAxis) -> str:
+    """A limit as a person reads it: "chat TPOT limit"."""
+    quantity = axis.metric.removesuffix("_p99_s").removeprefix("min_")
+    return f"{axis.class_name} {limit_name(quantity).removesuffix(' p99')} limit"
+
+
+def _limit(axis: SloAxis, value: float | None) -> str:
+    """A limit with its unit, in milliseconds below a second."""
+    if value is None:
+        return "none"
+    if not axis.rises:
+        return f"{value:.6g}"
+    return f"{value * 1e3:.6g} ms" if value < 1.0 else f"{value:.6g} s"
 
 
 def _worth(more: Mapping[str, Any] | None) -> str:
     if more is None:
-        return "cannot be told"
+        return "unknown"
     least = more["min_fulfilment"]
     told = f"{least:+z.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
     return f"{more['goodput_rps']:+z.3f} requests/s and {told}"
 
 
-def _carries(what: str, holds: Mapping[str, Any] | None) -> str:
+def _carries(what: str, numbers: str, holds: Mapping[str, Any] | None, now: str) -> str:
     if holds is None:
-        return f"{what}: today is outside the range"
+        return f"no answer to where {what}: the range does not include the present number ({now})"
     low = "the start of the range" if holds["from"] is None else _number(holds["from"])
-    high = "its end" if holds["to"] is None else _number(holds["to"])
-    return f"{what}: from {low} to {high}"
+    high = "the end of the range" if holds["to"] is None else _number(holds["to"])
+    return f"{what} for {numbers} from {low} to {high} ({now})"
 
 
 def _count(count: int, what: str) -> str:

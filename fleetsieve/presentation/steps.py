@@ -15,7 +15,7 @@ from fleetsieve.runs.stepping import Step
 def show_start(console: Console, name: str, policy: str, cells: int, grid_gpu_s: float) -> None:
     """What begins, and how the lines of the steps read."""
     say(console, f"{name}: {cells} cells may be measured, {grid_gpu_s:,.0f} GPU-seconds in all; policy {policy}")
-    say(console, "step, share of those GPU-seconds spent so far, cell (why it): what it showed and changed", "dim")
+    say(console, "step, share of these GPU-seconds spent so far, cell (reason): result and effect", "dim")
 
 
 def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
@@ -30,8 +30,8 @@ def cost_line(rows: Sequence[Measurement], cells: int, spent_gpu_s: float, grid_
     """What a run spent, of what one look at each of its `cells` costs."""
     share = f" ({spent_gpu_s / grid_gpu_s:.1%})" if grid_gpu_s > 0.0 else ""
     seen = len({row.key for row in rows})
-    looks = f" in {len(rows)} looks" if len(rows) > seen else ""
-    return f"{seen} of {cells} cells measured{looks}, {spent_gpu_s:,.0f} of the full grid's {grid_gpu_s:,.0f} GPU-seconds{share}"
+    repeated = f" in {len(rows)} measurements" if len(rows) > seen else ""
+    return f"{seen} of {cells} cells measured{repeated}, {spent_gpu_s:,.0f} of the full grid's {grid_gpu_s:,.0f} GPU-seconds{share}"
 
 
 def measured_line(row: Measurement) -> str:

@@ -107,4 +107,4 @@ def show_table(console: Console, table: Table) -> None:
 def tell_suspicions(suspicions: Iterable[Fault]) -> None:
     """Values that can be, but look as if they were in another unit: told on standard error, never fatal."""
     for suspicion in suspicions:
-        say(messages(), f"suspicion: {suspicion}", "yellow")
+        say(messages(), f"warning: {suspicion}", "yellow")

@@ -141,14 +141,14 @@ class Journal:
         if any(line.count(",") >= len(self._columns) - 1 > 0 for line in end.split("\n")[1:]):
             at = len(self._whole[MEASURED].splitlines()) + 1
             raise UsageError(
-                f"{self.folder / MEASURED}:{at}: a quote is opened and not closed, and whole rows follow",
+                f"{self.folder / MEASURED}:{at}: a quote is opened and not closed before the next rows",
                 "close it, or remove the row; nothing was changed",
             )
         again = self._revealed_again() if lost == 1 else None
         if lost > 0 and again is None:
             raise UsageError(
                 f"{self.folder}: the log has {done} steps, but only {len(rows)} rows are measured",
-                f"put {self.folder / MEASURED} back as it was (nothing was changed now), or start a new run",
+                f"restore {self.folder / MEASURED} (nothing was changed now), or start a new run",
             )
         self._refuse_edited_files()
         for number, ((at, text), line) in enumerate(zip(rows, self.lines[1:], strict=False), start=1):
@@ -179,7 +179,7 @@ class Journal:
         return next((row for row in table if _row_digest(measurement_row(row, self._columns).encode()) == lost), None)
 
     def _edited(self, what: str, since: str) -> UsageError:
-        hint = f"put it back as it was, or start a new run from what is there: fleetsieve run {self.folder} --replay --out NEW"
+        hint = f"restore it, or start a new run from what is there: fleetsieve run {self.folder} --replay --out NEW"
         return UsageError(f"{what} was edited after {since}", hint)
 
     def _refuse_edited_files(self) -> None:
@@ -227,7 +227,7 @@ class Journal:
             except OSError as fault:
                 raise FleetSieveError(
                     f"cannot write {self.folder / RECORDS / name}: {fault.strerror or fault}",
-                    "the run can go on with --resume",
+                    "the run can continue with --resume",
                 ) from fault
 
     def add_step(self, line: Line) -> None:
@@ -269,7 +269,7 @@ def _whole(path: Path) -> bytes:
 def _line(text: str) -> Line:
     line = json.loads(text)
     if not isinstance(line, dict):
-        raise ValueError(f"{text.strip()} is no line of a log")
+        raise ValueError(f"{text.strip()} is not a line of a log")
     return line
 
 
@@ -280,5 +280,5 @@ def _append(file: TextIO, text: str) -> None:
         os.fsync(file.fileno())
     except OSError as fault:
         raise FleetSieveError(
-            f"cannot write {file.name}: {fault.strerror or fault}", "the run can go on with --resume"
+            f"cannot write {file.name}: {fault.strerror or fault}", "the run can continue with --resume"
         ) from fault

@@ -80,7 +80,7 @@ def create(
 def _refuse_taken(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         resumable = (out / STEPS).is_file()
-        hint = f"go on with it by --resume, or choose another --out than {out}" if resumable else "choose another --out"
+        hint = f"continue it with --resume, or choose another --out than {out}" if resumable else "choose another --out"
         raise UsageError(f"{out} exists and is not empty", hint)
 
 

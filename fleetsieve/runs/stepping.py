@@ -75,14 +75,14 @@ def refuse_changed(journal: Journal, measured: Sequence[Measurement]) -> None:
     if len(measured) < done:
         raise UsageError(
             f"{journal.folder}: the log has {done} steps, but only {len(measured)} rows are measured",
-            f"put {journal.folder / MEASURED} back as it was, or start a new run",
+            f"restore {journal.folder / MEASURED}, or start a new run",
         )
     _refuse_between(journal, measured)
     for number, (row, line) in enumerate(zip(measured, journal.lines[1:], strict=False), start=1):
         if line.get("asked") != key_document(row.key):
             raise UsageError(
                 f"{journal.folder}: step {number} of the log is not of {row.key}, which measured row {number} is",
-                f"put {journal.folder / MEASURED} back in its order; rows of your own go to its end",
+                f"restore the order of {journal.folder / MEASURED}; add rows of your own at its end",
             )
     journal.refuse_edited(measured)
 
@@ -116,7 +116,7 @@ def _refuse_between(journal: Journal, measured: Sequence[Measurement]) -> None:
         row = strange[0]
         raise UsageError(
             f"{journal.folder / MEASURED}:{row.line}: the row of {row.key}, seed {row.seed}, was added between rows of the run",
-            "move it to the end of the file, where rows of your own are taken, then go on with --resume",
+            "move it to the end of the file, where rows of your own belong, then continue with --resume",
         )
 
 

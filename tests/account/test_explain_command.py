@@ -10,7 +10,7 @@ def test_a_cell_is_told_of_bound_by_bound(cli, folder):
     said = cli("explain", folder.path, "--class", "code", "--tp", 4)
     assert said.code == 0
     assert "code TP4 c8 (measured; 4 GPUs a replica)" in said.out
-    assert "look 0: ok (line 4 of measurements.csv)" in said.out
+    assert "measurement 0: ok (line 4 of measurements.csv)" in said.out
     assert "TTFT p99: 6 s, measured; misses the limit of 5 s" in said.out
     assert "can it change the decision? no: ruled out: TTFT p99" in said.out
 
@@ -33,7 +33,7 @@ def test_nothing_measured_asks_for_a_cell_and_its_price(cli, folder):
     assert document["waiting"]["cost_gpu_s"] == 600.0 + 600.0 + 1200.0
     said = cli("explain", folder.path)
     assert "next (decision-gap):" in said.out
-    assert "yes: a plan may use it" in said.out
+    assert "yes: a better plan may use it" in said.out
 
 
 def test_another_policy_can_be_asked(cli, folder):
@@ -65,7 +65,7 @@ def test_a_run_keeps_its_policy_and_failures_have_their_causes(cli, folder):
     document = cli("explain", "made", "--json").document
     whys = {cell["class"]: (cell["known"], cell["closed"], cell["why"]) for cell in document["cells"]}
     assert whys["chat"] == ("failed", "its server failed to start", "its server failed to start")
-    assert whys["code"][2] == "it ended in timeout 2 times, and is not tried again; made to run, it might"
+    assert whys["code"][2] == "it ended in timeout 2 times, and is not tried again; it could if it ran"
     assert document["next"] is None
 
 
@@ -73,5 +73,5 @@ def test_a_run_keeps_its_policy_and_failures_have_their_causes(cli, folder):
 def test_a_stopped_run_still_says_what_would_settle_it(cli):
     assert cli("run", "sim-chat-code-16gpu", "--replay", "--stop-when-unprofitable", 0.05, "--out", "made").code == 0
     said = cli("explain", "made")
-    assert "nothing is asked: stopped:" in said.out
+    assert "no next measurement: stopped:" in said.out
     assert "next (decision-gap):" in said.out

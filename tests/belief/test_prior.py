@@ -175,7 +175,7 @@ def test_a_prior_with_further_columns_and_no_status(tmp_path: Path) -> None:
 
 
 def test_one_seed_twice_is_one_row_too_many(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r":3 \[load\]: cell chat TP2 r1 stands on line 2 too"):
+    with pytest.raises(InputError, match=r":3 \[load\]: cell chat TP2 r1 is on line 2 too"):
         read_predictions(written(tmp_path, MEASURED.replace("r1,1,ok", "r1,0,ok")), FOLDER.instance)
 
 

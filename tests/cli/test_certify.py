@@ -317,7 +317,7 @@ def test_keys_inside_a_certificate_that_nobody_knows_are_named(cli, folder, stor
 
 def test_a_key_that_stands_twice_is_refused(cli, folder, stored):
     stored.write_text('{"verdict": "undecided",' + stored.read_text().lstrip("{ \n"))
-    assert "stands twice" in cli("certify", folder.path).err
+    assert "appears twice" in cli("certify", folder.path).err
 
 
 def test_a_certificate_with_a_byte_order_mark_is_read(cli, folder, stored):

@@ -150,7 +150,7 @@ def test_a_folder_without_a_table_is_refused(cli, folder):
     (folder.path / "measurements.csv").unlink()
     said = cli("compare", folder.path, *QUICK)
     assert said.code == 2
-    assert "has no measured table to reveal" in said.err
+    assert "has no measurements to reveal" in said.err
 
 
 def test_files_that_cannot_be_written_are_told(cli, folder):

@@ -61,13 +61,13 @@ def test_a_wrong_command_line_is_told_like_every_other_error(cli, arguments, mes
     said = cli(*arguments)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(message)
-    assert said.err.endswith(f"\n  hint: {command} --help tells how it is used\n")
+    assert said.err.endswith(f"\n  hint: {command} --help shows how to use it\n")
 
 
 def test_no_command_at_all_shows_the_help(cli):
     said = cli()
     assert (said.out + said.err).startswith("Usage: fleetsieve")
-    assert "error" not in said.err
+    assert "error:" not in said.err
 
 
 @pytest.mark.slow

@@ -15,8 +15,11 @@ from cli.command_line import ROOT
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["calibrate", "--trials", "100000"], "nothing is kept: a count of wrong certificates begins anew"),
-        (["compare", "--orders", "100000", "--no-clairvoyant"], "nothing is kept; with --out FOLDER finished work is"),
+        (["calibrate", "--trials", "100000"], "no results are stored: the next call starts from the first trial"),
+        (
+            ["compare", "--orders", "100000", "--no-clairvoyant"],
+            "no results are stored; --out FOLDER stores finished runs",
+        ),
     ],
 )
 def test_an_interrupted_study_says_what_is_kept(tmp_path, arguments: list[str], told: str) -> None:

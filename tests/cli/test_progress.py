@@ -78,8 +78,8 @@ def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, mon
     assert said.code == 0
     out, err = before
     assert "TP 4: " in out
-    assert "load by aiperf" in out
-    assert "imagining 5 runs, for what one may cost ..." in err
+    assert "load generator: aiperf" in out
+    assert "simulating 5 runs to estimate the cost ..." in err
     assert "expected: " in said.out
 
 

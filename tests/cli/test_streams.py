@@ -94,7 +94,7 @@ def test_a_run_whose_output_has_no_room_says_how_it_goes_on(process):
         said = process("run", "sim-chat-code-16gpu", "--replay", "--out", "made", stdout=full)
     assert said.code == 1
     assert "error: standard output: No space left on device" in said.err
-    assert "go on with: fleetsieve run made --resume" in said.err
+    assert "continue with: fleetsieve run made --resume" in said.err
     assert process("certify", "made").code == 0
 
 

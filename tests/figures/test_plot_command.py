@@ -76,8 +76,8 @@ def test_a_comparison_page_with_a_hostile_name_is_text(cli, tmp_path):
     ("arguments", "told"),
     [
         (["capacity", "-o", "figure.pdf"], "the suffix must be one of .html, .png, .svg"),
-        (["tails", "-o", "figure.svg", "--class", "cht"], "--class 'cht' is no class; did you mean 'chat'?"),
-        (["served", "-o", "figure.svg", "--class", "chat"], "--class goes with tails and grid"),
+        (["tails", "-o", "figure.svg", "--class", "cht"], "--class 'cht' is not a class; did you mean 'chat'?"),
+        (["served", "-o", "figure.svg", "--class", "chat"], "--class works with tails and grid"),
         (["capacity", "-o", "nowhere/figure.svg"], "cannot write nowhere/figure.svg"),
         (["pie", "-o", "figure.svg"], "'pie'"),
     ],

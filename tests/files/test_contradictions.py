@@ -9,7 +9,7 @@ from sample_folder import CELLS, CLASSES, Sample, place
 
 HEADER = "class,tp,load,seed,status,throughput_rps,success_rate,requests,window_s,ttft_p99_s,e2e_p99_s\n"
 TOLD = [
-    ("chat,2,c8,0,ok,1.5,1,9,6,0.9,6", "requests", "9 requests say nothing of a 99th percentile beyond their largest (ttft_p99_s, e2e_p99_s); send 300 or more"),
+    ("chat,2,c8,0,ok,1.5,1,9,6,0.9,6", "requests", "9 requests say nothing about a 99th percentile beyond their largest (ttft_p99_s, e2e_p99_s); send 300 or more"),
     ("chat,2,c8,0,ok,4.9,1,100,270,0.9,2", "requests", "4.9 requests/s x 270 s make 1,323 requests, but the row has 100 requests x success 1; check"),
     ("chat,2,c8,0,ok,1.5,1,4000,270,0.9,6", "requests", "1.5 requests/s x 270 s make 405 requests, but the row has 4,000 requests x success 1; check"),
     ("chat,2,c8,0,ok,1.5,,100,270,0.9,6", "requests", "1.5 requests/s x 270 s make 405 requests, but the row has 100 requests; check"),
@@ -56,7 +56,7 @@ def test_starts_that_all_failed_are_no_evidence(sample: Sample) -> None:
     sample.write("measurements.csv", HEADER + "\n".join(rows))
     told = [f.message for f in sample.read().suspicions]
     assert told[0] == (
-        "no server ever started: that is a fault of the configuration; so this row says nothing of chat TP2 c8"
+        "no server ever started: that is a fault of the configuration; so this row says nothing about chat TP2 c8"
     )
     assert told[-1] == "... and 3 more of this kind (no evidence)"
 

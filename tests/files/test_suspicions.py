@@ -21,7 +21,7 @@ ROWS = [
     ("chat,2,c8,0,ok,1,,,9,8,,1", "e2e_p50_s", "9 is above e2e_p99_s 8: a median is never above the 99th percentile; check the units of both"),
     ("chat,2,c8,0,ok,1,,90,,8,,1", "ttft_p99_s", "90 is above e2e_p99_s 8: the first token never comes after the whole answer; check the units of both"),
     ("chat,2,c8,0,ok,1,,,,0.5,0.6,1", "tpot_p99_s", "0.6 is above e2e_p99_s 0.5: one token never takes longer than the whole answer; check the units of both"),
-    ("code,4,r2,0,ok,2.3,,,,,,1", "throughput_rps", "2.3 is above the 2 requests/s offered to one replica; is this the throughput of several, or is `offered` wrong?"),
+    ("code,4,r2,0,ok,2.3,,,,,,1", "throughput_rps", "2.3 is above the 2 requests/s offered to one replica; is this the throughput of several replicas, or is `offered` wrong?"),
     ("chat,2,c8,0,ok,1,,500,,,,1", "ttft_p99_s", "the median of 'chat' is 250 times its limit of 2 s; in milliseconds?"),
 ]  # fmt: skip
 

@@ -21,7 +21,7 @@ def test_wrong_variations_are_told_in_the_words_of_an_instance(sample: Sample) -
         (lambda: what_if.with_only_tp(instance, [3]), "no cell has the TP degree 3\n  hint: there are 2, 4"),
         (lambda: what_if.with_demands(instance, {"chat": math.nan}), "the demand of chat is nan, not a finite number"),
         (lambda: what_if.with_floors(instance, {"chat": -1.0}), "the floor of chat is -1.0, not a finite number >= 0"),
-        (lambda: what_if.with_floors(instance, {"chta": 1.0}), "a floor is given for 'chta', which is no class; did you mean"),
+        (lambda: what_if.with_floors(instance, {"chta": 1.0}), "a floor is given for 'chta', which is not a class; did you mean"),
     ]  # fmt: skip
     for vary, message in wrong:
         with pytest.raises(UsageError) as caught:

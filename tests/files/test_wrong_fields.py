@@ -33,29 +33,29 @@ FIELDS = [
     ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,two,c8,concurrency,8,2", 2, "tp", "'two' is not a number"),
     ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,2.5,c8,concurrency,8,5", 2, "tp", "2.5 is not a whole number; write a whole number >= 1"),
     ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,0,c8,concurrency,8,2", 2, "tp", "0 is out of range; tp must be >= 1"),
-    ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,16,c8,concurrency,8,16", 2, "tp", "tp 16 needs more GPUs than a node has (8); a replica lives on one node"),
-    ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,2,c8,concurrency,8,3", 2, "gpus", "3 is no multiple of tp 2; gpus per replica = tp x pp"),
+    ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,16,c8,concurrency,8,16", 2, "tp", "tp 16 needs more GPUs than a node has (8); a replica runs on one node"),
+    ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,2,c8,concurrency,8,3", 2, "gpus", "3 is not a multiple of tp 2; gpus per replica = tp x pp"),
     ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,2,c8,concurrency,8,10", 2, "gpus", "10 is more GPUs than a node has (8)"),
     ("cells.csv", "chat,2,c8,concurrency,8,2", "chat,2,c8,concurrency,8,", 2, "gpus", "gpus is empty; write a whole number >= 1, in GPUs per replica (tp x pp)"),
     ("cells.csv", "chat,2,c8,concurrency,8", "chat,2,c8,concurrency,-8", 2, "offered", "-8 is negative; offered must be > 0"),
     ("cells.csv", "chat,2,c8,concurrency,8,2,600", "chat,2,c8,concurrency,8,2,0", 2, "cost_gpu_s", "0 is out of range; cost_gpu_s must be > 0"),
-    ("cells.csv", "chat,2,c8,concurrency", "chat,2,c8,concurency", 2, "load_kind", "'concurency' is no load_kind; did you mean 'concurrency'? write one of rate, concurrency"),
+    ("cells.csv", "chat,2,c8,concurrency", "chat,2,c8,concurency", 2, "load_kind", "'concurency' is not a load_kind; did you mean 'concurrency'? write one of rate, concurrency"),
     ("cells.csv", "chat,2,c8,concurrency", "chat,2,c8,rate", 3, "load_kind", "'concurrency', but line 2 has 'rate'; an arm (chat TP2) has one kind"),
     ("cells.csv", "concurrency,16,2", "concurrency,8,2", 3, "offered", "8 does not exceed 8 of line 2; in an arm (chat TP2) the offered load increases"),
     ("cells.csv", "code,4,r4,rate,4", "code,4,r4,rate,1.5", 6, "offered", "1.5 does not exceed 2 of line 5"),
     ("cells.csv", "chat,4,peak", "chatt,4,peak", 4, "class", "class 'chatt' is not in classes.csv; did you mean 'chat'?"),
     ("cells.csv", "chat,4,peak", "zzz,4,peak", 4, "class", "class 'zzz' is not in classes.csv; it has chat, code"),
     ("cells.csv", "chat,4,peak", "chat,4,", 4, "load", "load is empty; write the label of the load"),
-    ("cells.csv", "chat,2,c16,concurrency,16", "chat,2,c8,concurrency,16", 3, "load", "cell chat TP2 c8 stands on line 2 too; keep one row"),
-    ("measurements.csv", "code,4,r2,0,ok", "code,4,r2,0,okay", 4, "status", "'okay' is no status; did you mean 'ok'? write one of ok, failed_start, oom, timeout, crashed, rejected"),
+    ("cells.csv", "chat,2,c16,concurrency,16", "chat,2,c8,concurrency,16", 3, "load", "cell chat TP2 c8 is on line 2 too; keep one row"),
+    ("measurements.csv", "code,4,r2,0,ok", "code,4,r2,0,okay", 4, "status", "'okay' is not a status; did you mean 'ok'? write one of ok, failed_start, oom, timeout, crashed, rejected"),
     ("measurements.csv", "code,4,r2,0,ok", "code,4,r2,0,", 4, "status", "status is empty; write one of ok"),
     ("measurements.csv", "code,4,r2,0,ok", "code,4,r3,0,ok", 4, "load", "load 'r3' of code TP4 is not in cells.csv; it has r2, r4"),
     ("measurements.csv", "code,4,r2,0,ok", "code,4,zzz,0,ok", 4, "load", "load 'zzz' of code TP4 is not in cells.csv; it has r2, r4"),
     ("measurements.csv", "code,4,r2,0,ok", "code,8,r2,0,ok", 4, "load", "the cell code TP8 r2 is not in cells.csv; code has tp 4"),
     ("measurements.csv", "code,4,r2,0,ok", "Code,4,r2,0,ok", 4, "class", "class 'Code' is not in classes.csv; did you mean 'code'?"),
     ("measurements.csv", "code,4,r2,0,ok", "code,4.5,r2,0,ok", 4, "tp", "4.5 is not a whole number"),
-    ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,0,ok", 3, "seed", "seed 0 of chat TP2 c8 stands on line 2 too; give each look at a cell its own seed"),
-    ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,,ok", 3, "seed", "seed 0 of chat TP2 c8 stands on line 2 too"),
+    ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,0,ok", 3, "seed", "seed 0 of chat TP2 c8 is on line 2 too; give each measurement of a cell its own seed"),
+    ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,,ok", 3, "seed", "seed 0 of chat TP2 c8 is on line 2 too"),
     ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,-1,ok", 3, "seed", "-1 is negative; seed must be >= 0"),
     ("measurements.csv", "chat,2,c8,1,ok", "chat,2,c8,1e300,ok", 3, "seed", "1e+300 is too large"),
     ("measurements.csv", "0.995", "99.5", 2, "success_rate", "success_rate is a fraction; 99.5 looks like percent, write 0.995"),
@@ -93,8 +93,8 @@ def test_rows_too_large_for_a_node_are_one_fault_for_each_size(sample: Sample) -
     sample.write("measurements.csv", "class,tp,load,status\n")
     told = [(f.line, f.column, f.message) for f in sample.faults()]
     assert told == [
-        (52, "tp", "tp 8 needs more GPUs than a node has (6); a replica lives on one node (50 rows: lines 52, 53, 54, 55, 56 and 45 more)"),
-        (102, "tp", "tp 12 needs more GPUs than a node has (6); a replica lives on one node (50 rows: lines 102, 103, 104, 105, 106 and 45 more)"),
+        (52, "tp", "tp 8 needs more GPUs than a node has (6); a replica runs on one node (50 rows: lines 52, 53, 54, 55, 56 and 45 more)"),
+        (102, "tp", "tp 12 needs more GPUs than a node has (6); a replica runs on one node (50 rows: lines 102, 103, 104, 105, 106 and 45 more)"),
     ]  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def test_the_pool_of_a_cell(sample: Sample) -> None:
 def test_a_duplicate_class_names_both_lines(sample: Sample) -> None:
     sample.replace("classes.csv", "code,2048", "chat,2048")
     told = [(f.line, f.column, f.message) for f in sample.faults()]
-    assert told[0] == (3, "class", "class 'chat' stands on line 2 too; keep one row")
+    assert told[0] == (3, "class", "class 'chat' is on line 2 too; keep one row")
 
 
 def test_a_blank_around_a_class_name_is_one_fault(sample: Sample) -> None:

@@ -99,7 +99,7 @@ def test_utf_16_without_a_mark(sample: Sample) -> None:
     sample.write("cells.csv", CELLS.encode("utf-16-le"))
     file, line, column, message = sample.fault()
     assert (file, line, column) == ("cells.csv", 1, "")
-    assert message.startswith("a NUL byte at offset 1: this is no text in UTF-8")
+    assert message.startswith("a NUL byte at offset 1: this is not UTF-8 text")
 
 
 def test_a_byte_that_is_no_text(sample: Sample) -> None:
@@ -140,7 +140,7 @@ def test_a_missing_column_does_not_hide_other_faults(sample: Sample) -> None:
     [
         ("ttft_p99_s", "ttft_p99_ms", "ttft_p99_ms", "unknown column 'ttft_p99_ms'; did you mean 'ttft_p99_s'? It is in seconds: divide by 1000"),
         ("ttft_p99_s", "TTFT_P99_S", "TTFT_P99_S", "unknown column 'TTFT_P99_S'; did you mean 'ttft_p99_s'?"),
-        ("ttft_p99_s", "ttft_p50_s", "ttft_p50_s", "column 'ttft_p50_s' stands twice, as field 9 and as field 10; keep one"),
+        ("ttft_p99_s", "ttft_p50_s", "ttft_p50_s", "column 'ttft_p50_s' appears twice, as field 9 and as field 10; keep one"),
         ("ttft_p99_s", "", "", "field 10 of the header is empty; name it or remove the column"),
         ("tpot_p99_s", "gpu temperature", "gpu temperature", "unknown column 'gpu temperature'; the columns are class, tp, load, pool"),
     ],
@@ -242,7 +242,7 @@ def test_all_faults_of_all_files_at_once(sample: Sample) -> None:
         ("measurements.csv", 2, "ttft_p99_s"),
         ("measurements.csv", 5, "status"),
     ]
-    with pytest.raises(InputError, match=r"^7 faults:\n  .*instance\.toml:6 \[fleet\.gpus\]: 0 is out of range"):
+    with pytest.raises(InputError, match=r"^7 errors:\n  .*instance\.toml:6 \[fleet\.gpus\]: 0 is out of range"):
         sample.read()
 
 
@@ -283,7 +283,7 @@ def test_many_faults_stay_readable_and_counted(sample: Sample) -> None:
     assert faults[0].message.startswith("'x0' is not a number")
     assert faults[-1].message == "... and 49,950 more of this kind (not a number)"
     assert sum(fault.count for fault in faults) == rows
-    with pytest.raises(InputError, match=r"^50,000 faults:"):
+    with pytest.raises(InputError, match=r"^50,000 errors:"):
         sample.read()
 
 

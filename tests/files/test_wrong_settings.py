@@ -47,7 +47,7 @@ def test_a_wrong_key_is_told(sample: Sample, text: str, line: int, column: str, 
 
 
 REPLACED = [
-    ("schema_version = 1", "schema_version = 2", 1, "schema_version", "schema_version 2: a newer version of FleetSieve made this folder; this one ("),
+    ("schema_version = 1", "schema_version = 2", 1, "schema_version", "schema_version 2: a newer version of FleetSieve made this folder; this version ("),
     ("schema_version = 1", "schema_version = 0", 1, "schema_version", "schema_version 0 is unknown; write 1"),
     ("schema_version = 1\n", "", 0, "schema_version", "the key 'schema_version' is missing; write schema_version = (a whole number >= 0)"),
     ('name = "two-classes"', 'name = ""', 2, "name", "name is empty; write the name of the instance"),
@@ -57,8 +57,8 @@ REPLACED = [
     ("gpus = 16\n", "gpus = 16\nmax_utilisation = 80\n", 7, "fleet.max_utilisation", "max_utilisation is a fraction; 80 looks like percent, write 0.8"),
     ("[fleet]\ngpus = 16\ngpus_per_node = 8\n", "fleet = 16\n", 5, "fleet", "fleet is a section, not a value; write [fleet] on a line of its own"),
     ("[fleet]\ngpus = 16\ngpus_per_node = 8\n", "", 0, "fleet", "the section [fleet] is missing; write [fleet] with gpus = ..."),
-    ("gpus = 16\n", "gpus = \n", 6, "", "this is no TOML: Invalid value (character 8 of the line)"),
-    ("gpus = 16\n", "gpus = 16\ngpus = 17\n", 7, "", "this is no TOML: Cannot overwrite a value"),
+    ("gpus = 16\n", "gpus = \n", 6, "", "this is not TOML: Invalid value (character 8 of the line)"),
+    ("gpus = 16\n", "gpus = 16\ngpus = 17\n", 7, "", "this is not TOML: Cannot overwrite a value"),
 ]  # fmt: skip
 
 

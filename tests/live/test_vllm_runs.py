@@ -98,7 +98,7 @@ def test_the_loop_reaches_a_certificate_through_a_kill(instance: Callable[..., P
         [*COMMAND, "run", str(run), "--resume", "--json"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "a server that was left" in done.stderr
+    assert "stopped the server that was left" in done.stderr
     told = json.loads(done.stdout)
     assert told["verdict"] == "certified-feasible"
     assert rows_of(run)[: len(before)] == before
@@ -118,7 +118,7 @@ def test_a_server_that_refuses_its_arguments_ends_the_run(instance: Callable[...
     grid = ("measure", str(folder), "--config", str(config), "--cell", "chat,1,r12")
     done = subprocess.run([*COMMAND, *grid, "--json"], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert "an argument is refused" in json.loads(done.stdout)["error"]["message"]
+    assert "an argument was rejected" in json.loads(done.stdout)["error"]["message"]
     assert not (folder / "measurements.csv").exists()
     assert not lives(folder)
     run_it = ("run", str(folder), "--probe", "vllm", "--config", str(config), "--policy", "grid", "--out", str(run))

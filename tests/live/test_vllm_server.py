@@ -196,8 +196,8 @@ def test_two_cores_serve_tp_2(config: ServeConfig, tmp_path: Path) -> None:
 
 FAILED = [
     ("tp", (), Status.FAILED_START, False, "TP 3 does not divide the 8 attention heads; TP can be 1, 2, 4, 8"),
-    ("flag", ("--no-such-flag",), Status.FAILED_START, False, "an argument is refused: vllm: error: unrecognized"),
-    ("length", ("--max-model-len", "99999"), Status.FAILED_START, False, "the configuration is refused: Value error"),
+    ("flag", ("--no-such-flag",), Status.FAILED_START, False, "an argument was rejected: vllm: error: unrecognized"),
+    ("length", ("--max-model-len", "99999"), Status.FAILED_START, False, "the configuration was rejected: Value error"),
     ("port", (), Status.CRASHED, True, "a port is in use"),
 ]
 

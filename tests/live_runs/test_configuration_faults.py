@@ -31,7 +31,7 @@ def refused(said, run, words, code=2) -> None:
     message, hint = said.document["error"]["message"], said.document["error"]["hint"]
     assert words in message
     assert "its log is" in message
-    assert "mend serve.toml, then go on with: fleetsieve run" in hint
+    assert "fix serve.toml, then continue with: fleetsieve run" in hint
     assert rows(run) == steps(run) == []
     assert not (run / "certificate.json").exists()
     assert all(event["event"] != "ready" for event in events(run))
@@ -43,12 +43,12 @@ def refused(said, run, words, code=2) -> None:
     [
         (
             ["--no-such-flag"],
-            "an argument is refused: hostile_server: error: unrecognized arguments: --no-such-flag",
+            "an argument was rejected: hostile_server: error: unrecognized arguments: --no-such-flag",
             2,
         ),
-        (exits(2), "an argument is refused (exit code 2)", 2),
+        (exits(2), "an argument was rejected (exit code 2)", 2),
         (exits(1, NO_MODEL), "the model cannot be loaded: OSError: m is not a local folder", 2),
-        (exits(1, REFUSED), "the configuration is refused: Value error, User-specified max_model_len", 2),
+        (exits(1, REFUSED), "the configuration was rejected: Value error, User-specified max_model_len", 2),
         (["--wrong-model", "other"], "the server names other, not ", 2),
         (["--listen-on", "0.0.0.0"], "open to others", 2),
         (exits(127), "the command cannot be run (exit code 127)", 3),
@@ -168,7 +168,7 @@ def test_measuring_by_hand_is_refused_alike(cli, live) -> None:
     said = cli("measure", made.path, "--config", made.config, "--grid", "--json")
     assert (said.code, "--no-such-flag" in said.document["error"]["message"]) == (2, True), said.err
     assert [(row["tp"], row["status"]) for row in rows(made.path)] == [("1", "ok")]
-    assert "1 of 2 looks are in" in said.err
+    assert "1 of 2 measurements are in" in said.err
     mend(made.config, '"--no-such-flag"', "")
     said = cli("measure", made.path, "--config", made.config, "--grid", "--json")
     assert (said.code, [row["tp"] for row in said.document["measured"]]) == (0, [2]), said.err

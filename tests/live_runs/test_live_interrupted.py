@@ -36,7 +36,7 @@ def test_a_signal_ends_a_run_in_good_order(cli, live, tmp_path, number: signal.S
     process = begun(made.arguments(run), tmp_path, run)
     os.kill(process.pid, number)
     code, err = ended(process, 20.0)
-    assert (code, "go on with: fleetsieve run" in err) == (130, True), err
+    assert (code, "continue with: fleetsieve run" in err) == (130, True), err
     assert not with_words(made.words)
     assert events(run)[-1]["event"] == "stopped"
     assert rows(run) == []
@@ -85,7 +85,7 @@ def test_one_signal_ends_looks_side_by_side(cli, live, tmp_path) -> None:
     process = begun(made.arguments(run, "--max-servers", 2), tmp_path, run, cells=2)
     os.kill(process.pid, signal.SIGINT)
     code, err = ended(process, 13.0)
-    assert (code, "go on with: fleetsieve run" in err) == (130, True), err
+    assert (code, "continue with: fleetsieve run" in err) == (130, True), err
     assert not with_words(made.words)
     assert rows(run) == []
 
@@ -100,9 +100,9 @@ def test_cells_by_hand_that_are_interrupted_say_what_is_there_and_what_is_not(li
     os.kill(process.pid, signal.SIGINT)
     code, err = ended(process, 20.0)
     assert code == 130
-    kept = f"looks are in {made.path}/measurements.csv"
+    kept = f"measurements are in {made.path}/measurements.csv"
     if grid:
-        assert f"1 of 2 {kept}; go on with the same command" in err
+        assert f"1 of 2 {kept}; continue with the same command" in err
     else:
         assert f"1 of 4 {kept}; not yet measured: --cell chat,1,r40 --repeat 1, --cell chat,2,r40 --repeat 2" in err
     assert len(rows(made.path)) == 1

@@ -73,7 +73,7 @@ def test_a_run_that_is_killed_goes_on(cli, live, tmp_path, phase: str) -> None:
         idle_s = time.monotonic() - killed_s
         said = cli("run", run, "--resume", "--json")
         assert said.code == 0, said.err
-        assert f"a server that was left on port {left['port']} is stopped" in said.err
+        assert f"stopped the server that was left on port {left['port']}" in said.err
         assert (run / "measurements.csv").read_bytes().startswith(before)
         assert [(row["tp"], row["status"]) for row in rows(run)] == [("1", "ok"), ("2", "ok")]
         assert 78 <= int(rows(run)[1]["requests"]) <= 95, "those of the window, and none of the look that was cut short"
@@ -108,7 +108,7 @@ def test_a_copy_that_goes_on_leaves_the_server_of_the_run_that_it_was_copied_fro
     _, err = process.communicate(timeout=60)
     assert (said.code, process.returncode) == (0, 0), said.err + err.decode()
     (server,) = [event for event in events(run) if event["event"] == "started"]
-    assert f"the server on port {server['port']} (process {server['pid']}) is of another run" in said.err
+    assert f"the server on port {server['port']} (process {server['pid']}) belongs to another run" in said.err
     assert [row["status"] for row in rows(run)] == [row["status"] for row in rows(copy)] == ["ok"]
     for folder in (run, copy):
         pids = [event["pid"] for event in events(folder) if event["event"] == "stopped"]

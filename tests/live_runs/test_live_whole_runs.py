@@ -96,9 +96,7 @@ def test_a_load_generator_that_never_sends_ends_the_run_and_leaves_no_row(cli, l
     said = cli(*broken.arguments(run))
     assert (said.code, "the load generator failed twice in a row" in said.err) == (1, True), said.err
     assert "zmq: no context" in said.err
-    assert (
-        "made again, with other prompts: the load generator failed before it sent a request (exit code 3)" in said.err
-    )
+    assert "repeated with other prompts: the load generator failed before it sent a request (exit code 3)" in said.err
     text = broken.config.read_text()
     broken.config.write_text(text.replace("exit 3", f"exec {shutil.which('false')}"))
     assert cli("run", run, "--resume").code == 1, "a resumed run is as strict"

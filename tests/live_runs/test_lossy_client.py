@@ -36,14 +36,14 @@ class Spoil:
 SPOILS = {
     "ends early": Spoil(("--stop-after", 24), CHAT, "requests of the window left no record"),
     "killed": Spoil(("--stop-after", 24, "--stop-code", -9), CHAT, "failed (exit code 137)"),
-    "hangs": Spoil(("--hang-after", 24), CHAT, "was ended at its deadline", SHORT),
+    "hangs": Spoil(("--hang-after", 24), CHAT, "was stopped at its deadline", SHORT),
     "loses records": Spoil(("--lose-every", 3), CHAT, "requests of the window left no record"),
     "sends twice": Spoil(("--twice", 1), CHAT, "the client has records of"),
     "slow before": Spoil(("--busy-s", 0.6), CHAT, "the client was slow: a mean time to first token of 0.6"),
     "slow after": Spoil(("--late-s", 0.6), CHAT, "the client was slow: a mean completion time of 0.6"),
     "loop ends early": Spoil(("--stop-after", 100), LOOP, "ended by itself after"),
     "loop ends with an error": Spoil(("--stop-after", 300, "--stop-code", 1), LOOP, "failed (exit code 1)"),
-    "loop hangs": Spoil(("--hang-after", 300), LOOP, "was ended at its deadline", SHORT),
+    "loop hangs": Spoil(("--hang-after", 300), LOOP, "was stopped at its deadline", SHORT),
     "loop loses records": Spoil(("--lose-every", 3), LOOP, "requests of the window left no record"),
 }
 
@@ -56,9 +56,9 @@ def test_it_is_made_again(cli, live, tmp_path, name) -> None:
     assert said.code == 0, said.err
     (row,) = rows(run)
     assert (row["status"], row["success_rate"], row["seed"] != "0") == ("ok", "1", True)
-    assert "made again once" in row["source"]
+    assert "repeated once" in row["source"]
     assert spoil.words in row["source"]
-    assert "made again, with other prompts" in said.err
+    assert "repeated with other prompts" in said.err
 
 
 @pytest.mark.parametrize("name", ["ends early", "sends twice", "slow after", "loop ends early"])
@@ -69,7 +69,7 @@ def test_one_that_is_always_so_is_refused_and_certifies_nothing(cli, live, tmp_p
     assert (said.code, said.document["verdict"]) == (4, "undecided"), said.err
     (row,) = rows(run)
     assert (row["status"], spoil.words in row["source"]) == ("rejected", True)
-    assert "made again 2 times" in row["source"]
+    assert "repeated 2 times" in row["source"]
 
 
 @pytest.mark.parametrize("cells", [CHAT, LOOP], ids=["rate", "loop"])
@@ -80,7 +80,7 @@ def test_a_record_of_another_request_is_passed_over_and_told(cli, live, tmp_path
     (row,) = rows(run)
     assert (row["status"], row["success_rate"]) == ("ok", "1")
     assert "name no request of this measurement" in row["source"]
-    assert "made again" not in row["source"]
+    assert "repeated" not in row["source"]
 
 
 @pytest.mark.parametrize("every", [100, 25])
@@ -89,7 +89,7 @@ def test_few_refusals_do_not_excuse_a_loop_with_empty_places(cli, live, tmp_path
     said = cli(*made.arguments(tmp_path / "run", "--json"))
     assert said.code == 0, said.err
     (row,) = rows(tmp_path / "run")
-    assert (row["status"], "made again once: the load was not held" in row["source"]) == ("ok", True)
+    assert (row["status"], "repeated once: the load was not held" in row["source"]) == ("ok", True)
 
 
 def test_what_others_send_to_their_server_is_a_doubt(cli, live, tmp_path) -> None:
@@ -102,7 +102,7 @@ def test_what_others_send_to_their_server_is_a_doubt(cli, live, tmp_path) -> Non
         theirs.kill()
     assert said.code == 0, said.err
     (row,) = rows(tmp_path / "run")
-    assert (row["status"], "made again" in row["source"]) == ("ok", False)
+    assert (row["status"], "repeated" in row["source"]) == ("ok", False)
     assert "others may use that endpoint too" in row["source"]
 
 
@@ -112,5 +112,5 @@ def test_a_server_that_holds_the_requests_at_the_deadline_is_not_the_clients_doi
     stalls.config.write_text(text.replace("request_timeout_s = 2", "request_timeout_s = 60"))
     began_s = time.monotonic()
     said = cli(*stalls.arguments(tmp_path / "run"))
-    assert "made again" not in said.err
+    assert "repeated with other prompts" not in said.err
     assert time.monotonic() - began_s < 12.0

@@ -45,8 +45,8 @@ def test_a_grid_that_was_interrupted_goes_on(cli, live) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--cell", "chat,1,r41"], "is no cell of small-live"),
-        (["--cell", "chat,1"], "is no cell of small-live"),
+        (["--cell", "chat,1,r41"], "is not a cell of small-live"),
+        (["--cell", "chat,1"], "is not a cell of small-live"),
         ([], "measure needs cells"),
         (["--grid", "--cell", "chat,1,r40"], "measure needs cells"),
         (["--grid", "--repeat", "0"], "--repeat is 0, not a whole number >= 1"),
@@ -92,7 +92,7 @@ def test_a_server_of_somebody_else_that_serves_another_model(cli, live, tmp_path
     url, _ = foreign
     said = cli(*live().arguments(tmp_path / "run", "--endpoint", f"1={url}"))
     assert (said.code, "names theirs, not live0" in said.err) == (2, True), said.err
-    assert "mend serve.toml or that server" in said.err
+    assert "fix serve.toml or that server" in said.err
     assert rows(tmp_path / "run") == []
 
 
@@ -143,7 +143,7 @@ def test_a_dry_run_starts_nothing(cli, live, tmp_path) -> None:
     assert "TP 4 needs 4 GPUs" in said.err
     text = cli(*made.arguments(tmp_path / "run", "--dry-run"))
     assert text.code == 0
-    for words in ("CUDA_VISIBLE_DEVICES=4,5", "--max-num-seqs 8", "full grid: 5 GPU-seconds", "load by aiperf"):
+    for words in ("CUDA_VISIBLE_DEVICES=4,5", "--max-num-seqs 8", "full grid: 5 GPU-seconds", "load generator: aiperf"):
         assert words in text.out
     assert not (tmp_path / "run").exists()
     assert sorted(path.name for path in made.path.iterdir()) == [

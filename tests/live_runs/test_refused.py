@@ -46,7 +46,7 @@ def test_folders_and_gpus_have_one_run_at_a_time(cli, live, tmp_path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         said = cli(*other.arguments(tmp_path / "other", "--resume"))
-        assert (said.code, f"held by servers that the dead run {run} left" in said.err) == (2, True), said.err
+        assert (said.code, f"held by servers that the ended run {run} left behind" in said.err) == (2, True), said.err
         process = started(["run", str(run), "--resume"], tmp_path)
         while any(left.pid == server.pid for left in living(run)):
             assert process.poll() is None, process.communicate()
@@ -152,7 +152,7 @@ def test_records_that_have_no_room_are_named(cli, live, tmp_path, monkeypatch: p
     error = said.document["error"]
     path = run / "records" / "chat-tp1-r40-seed0.csv.gz"
     assert (said.code, error["message"]) == (1, f"{path}: No space left on device"), said.err
-    assert f"go on with: fleetsieve run {run} --resume --config {made.config}" in error["hint"]
+    assert f"continue with: fleetsieve run {run} --resume --config {made.config}" in error["hint"]
     assert not with_words(made.words)
     assert cli("run", run, "--resume").code == 0
     assert [row["status"] for row in rows(run)] == ["ok"]

@@ -84,7 +84,7 @@ def test_nothing_is_told_of_load_that_was_before_or_after() -> None:
 def test_a_look_beside_another_all_the_time_cannot_tell() -> None:
     found = disturbance(look(1.3), OWN, [OWN, Load(CODE, 990.0, 1195.0)])
     assert found is not None
-    assert "whether that disturbed it cannot be told" in found
+    assert "whether that disturbed it is unknown" in found
 
 
 def test_what_ends_the_run_between_two_steps_ends_the_look_beside(cli, live, tmp_path, monkeypatch) -> None:

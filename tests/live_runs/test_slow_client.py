@@ -33,8 +33,8 @@ def test_it_is_made_again_with_other_prompts(cli, live, tmp_path, faults, cells)
     assert said.code == 0, said.err
     (row,) = rows(run)
     assert (row["status"], row["seed"] != "0") == ("ok", True)
-    assert "made again once: the load was not held" in row["source"]
-    assert "made again, with other prompts: the load was not held" in said.err
+    assert "repeated once: the load was not held" in row["source"]
+    assert "repeated with other prompts: the load was not held" in said.err
     load = row["load"]
     assert [path.name for path in (run / "records").iterdir()] == [f"chat-tp1-{load}-seed{row['seed']}.csv.gz"]
     assert sum(event["event"] == "started" for event in events(run)) == 1, "on the same server"
@@ -51,8 +51,8 @@ def test_one_that_is_always_so_is_refused_and_no_capacity(cli, live, tmp_path, f
     (row,) = rows(run)
     assert row["status"] == "rejected"
     assert "not valid: the load was not held" in row["source"]
-    assert "made again 2 times" in row["source"]
-    assert said.err.count("made again, with other prompts") == 2
+    assert "repeated 2 times" in row["source"]
+    assert said.err.count("repeated with other prompts") == 2
     assert len(list((run / "records").iterdir())) == 1
     certificate = json.loads((run / "certificate.json").read_text())
     assert certificate["verdict"] == "undecided"
@@ -69,5 +69,5 @@ def test_a_run_that_goes_on_never_sends_the_prompts_of_a_spoiled_try_again(cli, 
 def test_a_server_that_refuses_most_of_a_loop_is_not_the_clients_doing(cli, live, tmp_path) -> None:
     busy = live(faults=["--reject-every", "1"], cells=LOOP, measure="max_looks = 1")
     said = cli(*busy.arguments(tmp_path / "run"))
-    assert (said.code, "made again" in said.err) == (4, False), said.err
+    assert (said.code, "repeated with other prompts" in said.err) == (4, False), said.err
     assert [row["status"] for row in rows(tmp_path / "run")] == ["rejected"]

@@ -287,7 +287,7 @@ def test_records_of_other_requests_are_passed_over_and_told():
     for place in (999_999, -1, len(schedule)):
         sent = sent_of(schedule, [*answers_to(schedule).values(), good(place, 0.1)], DONE)
         assert (len(sent.rows), sent.cut, sent.heard.recorded) == (6, "", len(schedule))
-        assert sent.doubts == ("1 record names no request of this measurement, and was passed over",)
+        assert sent.doubts == ("1 record names no request of this measurement, and was ignored",)
     assert sent_of(closed_schedule(), [*loop().values(), good(999_999, 0.1)], DONE).rows[-1].status == "ok"
 
 
@@ -299,7 +299,7 @@ def test_how_a_sending_was_cut():
     schedule = open_schedule()
     some = list(answers_to(schedule).values())[:4]
     assert sent_of(schedule, some, ended(Ending.FAILED, 137)).cut == "the load generator failed (exit code 137)"
-    assert sent_of(schedule, some, ended(Ending.DEADLINE)).cut == "the load generator was ended at its deadline"
+    assert sent_of(schedule, some, ended(Ending.DEADLINE)).cut == "the load generator was stopped at its deadline"
     assert sent_of(schedule, some, ended(Ending.STOPPED)).cut == ""
     assert sent_of(schedule, answers_to(schedule).values(), ended(Ending.FAILED, 1)).cut == "", "all is there"
     closed = closed_schedule(count=40)

@@ -90,7 +90,7 @@ def test_moments_that_cannot_be_meant(tmp_path):
     text = "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n2023-11-16 18:15:46,1,1\n"
     ((line, column, message),) = faults_of(tmp_path, text)
     assert (line, column) == (2, "TIMESTAMP")
-    assert "'yesterday' is no moment; write it as 2023" in message
+    assert "'yesterday' is not a time; write it as 2023" in message
     mixed = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46+00:00,1,1\n2023-11-16 18:15:47,1,1\n"
     assert "time zone" in faults_of(tmp_path, mixed)[0][2]
 
@@ -111,7 +111,7 @@ def test_files_that_are_no_trace(tmp_path):
     assert "the file is empty" in faults_of(tmp_path, "")[0][2]
     broken = tmp_path / "t.csv.gz"
     broken.write_bytes(gzip.compress(PLAIN.encode())[:-20])
-    with pytest.raises(InputError, match="no whole gzip file"):
+    with pytest.raises(InputError, match="not a complete gzip file"):
         read_trace(broken)
     with pytest.raises(InputError, match="a folder, not a regular file"):
         read_trace(tmp_path)

@@ -126,7 +126,7 @@ def test_a_run_without_candidates_ends_undecided() -> None:
 def test_a_foreign_cell_is_refused_by_name() -> None:
     stranger = Measurement(CellKey("chat", 64, "c4"))
     for refuse in (lambda: started().tell(stranger), lambda: started(measurements=[stranger])):
-        with pytest.raises(UsageError, match="chat TP64 c4, which is no cell of small"):
+        with pytest.raises(UsageError, match="chat TP64 c4, which is not a cell of small"):
             refuse()
 
 
@@ -188,7 +188,7 @@ def test_a_class_without_a_cell_to_commit_is_measured_on_though_another_class_ke
     sieve = recorded(SHORT_OF_REQUESTS)
     whys = {cell.key: cell.why for cell in account(sieve).cells}
     assert set(sieve.candidates) == {CODE, OTHER_CODE}
-    assert {whys[CODE], whys[OTHER_CODE]} == {"another look may settle it"}
+    assert {whys[CODE], whys[OTHER_CODE]} == {"another measurement may settle it"}
     served = sieve.tell(looked(sieve.ask().key, too_few(), seed=1))
     assert all(got.replicas for got in served.certificate.conservative.classes)
     assert served.finished
@@ -272,7 +272,7 @@ def test_what_is_said_of_a_cell_is_what_the_loop_does(
     candidates = set(sieve.candidates)
     assert sieve.finished == (not candidates)
     for cell in account(sieve).cells:
-        asks = any(words in cell.why for words in ("another look may", "a plan may use it"))
+        asks = any(words in cell.why for words in ("another measurement may", "a better plan may use it"))
         pointless = "serves as much of the class" in cell.why
         assert asks or pointless if cell.key in candidates else not asks and not cell.can_change, cell.why
         assert cell.standing.asks == (cell.key in candidates)

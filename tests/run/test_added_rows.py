@@ -127,7 +127,7 @@ def test_a_row_without_an_end_of_line_is_told(cli, made) -> None:
     (made / "measurements.csv").write_text(whole.rstrip("\n"))
     said = cli("run", made, "--resume")
     assert said.code == 0
-    assert "if it was added by hand, add it again, with an end of line: chat,2,c8" in " ".join(said.err.split())
+    assert "if you added it by hand, add it again with a line end: chat,2,c8" in " ".join(said.err.split())
     (made / "measurements.csv").write_text(whole)
     assert cli("run", made, "--resume").code == 0
     assert lines(made)[-1]["reason"] == "added by hand"

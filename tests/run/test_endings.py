@@ -12,7 +12,7 @@ from fleetsieve.loop.sieve import Sieve
 from fleetsieve.presentation.endings import ending
 
 COLUMNS = "class,tp,load,seed,status,throughput_rps,ttft_p99_lo_s,ttft_p99_hi_s\n"
-SETTLE = "no further measurement can settle it"
+SETTLE = "no further measurement can settle the verdict"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def ended(cli, path, *options):
 def test_cells_that_the_table_has_no_row_of(cli, made):
     verdict, why = ended(cli, made("code,4,c8,0,ok,4,1,1"))
     assert verdict == "undecided"
-    assert why == f"{SETTLE}: the table has no row of chat TP4 c8; measure it, or ask for less"
+    assert why == f"{SETTLE}: the table has no row for chat TP4 c8; measure it, or relax an SLO or the demand"
 
 
 CHAT_ALONE = (("chat", 2), ("chat", 4), ("code", 2))
@@ -53,15 +53,18 @@ def test_cells_whose_rows_are_used_up(cli, made, folder):
         file.write("[noise]\nttft_p99 = 0.1\n")
     verdict, why = ended(cli, made("chat,4,c8,0,ok,4,1.9,1.9", keys=CHAT_ALONE))
     assert verdict == "undecided"
-    assert why == f"{SETTLE}: the table has no further row of chat TP4 c8; measure it again, or ask for less"
+    assert (
+        why
+        == f"{SETTLE}: the table has no further row for chat TP4 c8; measure it again, or relax an SLO or the demand"
+    )
 
 
 def test_cells_of_which_another_row_would_say_no_more(cli, made):
     verdict, why = ended(cli, made("chat,4,c8,0,ok,4,1.9,2.1", keys=CHAT_ALONE))
     assert verdict == "undecided"
     assert why == (
-        f"{SETTLE}: chat TP4 c8 may or may not meet the SLO, and another measurement would say no more of it; "
-        "exclude it, or ask for less"
+        f"{SETTLE}: chat TP4 c8 may or may not meet the SLO, and another measurement cannot decide that; "
+        "exclude it, or relax an SLO or the demand"
     )
 
 
@@ -77,7 +80,7 @@ def test_cells_that_failed_and_are_not_tried_again(cli, made):
 def test_several_reasons_are_all_told(cli, made):
     verdict, why = ended(cli, made(*(f"chat,4,c8,{k},crashed,,," for k in range(3))))
     assert verdict == "undecided"
-    assert "the table has no row of code TP4 c8" in why
+    assert "the table has no row for code TP4 c8" in why
     assert "chat TP4 c8 failed and is not tried again" in why
 
 
@@ -98,7 +101,7 @@ def test_cells_that_are_left_and_cannot_help(cli, made):
     """Chat on TP4 straddles its SLO with no further row; whatever code on TP4 shows, chat stays open."""
     verdict, why = ended(cli, made("chat,4,c8,0,ok,4,1.9,2.1", "code,4,c8,0,ok,1.1,1,1"), "--policy", "grid")
     assert verdict == "undecided"
-    assert why.startswith(f"{SETTLE}, whatever the cell that is left shows: chat TP4 c8 may or may not meet the SLO")
+    assert why.startswith(f"{SETTLE}, not even one of the cell that is left: chat TP4 c8 may or may not meet the SLO")
 
 
 def test_a_live_run_speaks_of_what_it_may_measure(made, folder):
@@ -109,5 +112,5 @@ def test_a_live_run_speaks_of_what_it_may_measure(made, folder):
     sieve = Sieve.start(read.instance, policy=Grid(), engine=Frontier(), looks=looks)
     assert ending(sieve.tell(*read.measurements), live=True) == (
         f"{SETTLE}: chat TP4 c8 was measured as often as max_looks allows; "
-        "give cells a longer window or more looks, or ask for less"
+        "give cells a longer window or more repeats, or relax an SLO or the demand"
     )

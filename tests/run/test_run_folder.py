@@ -298,7 +298,10 @@ def test_looks_are_counted_apart_from_cells(cli, folder):
     folder.change("measurements.csv", '"chat",2,c8,0,ok,2,1\n', '"chat",2,c8,0,crashed,,\n"chat",2,c8,1,ok,2,1\n')
     assert cli("run", folder.path, "--replay", "--out", "made").code == 4
     rows = len(read_instance("made").measurements)
-    assert f"resumed: {rows - 1} cells were measured before, in {rows} looks\n" in cli("run", "made", "--resume").err
+    assert (
+        f"resumed: {rows - 1} cells were measured before, in {rows} measurements\n"
+        in cli("run", "made", "--resume").err
+    )
 
 
 @pytest.mark.parametrize("name", ["measurements.csv", "replay.csv", "steps.jsonl"])

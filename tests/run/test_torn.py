@@ -223,7 +223,7 @@ def test_other_commands_say_what_mends_a_torn_row(cli, made, command):
     said = cli(command, made)
     assert said.code == 2
     if command != "validate":
-        assert f"fleetsieve run {made} --resume mends it" in said.err
+        assert f"fleetsieve run {made} --resume removes it" in said.err
     assert files(made) == before
 
 

@@ -125,7 +125,7 @@ def test_the_next_change_is_told_only_where_none_before_it_was_skipped(cli, span
     change = cli("sensitivity", SIM, "--gpus", span, "--json").document["answers"]["next_change"]
     assert (change and change["gpus"]) == at
     assert ("the next change is at 20 GPUs" in (out := cli("sensitivity", SIM, "--gpus", span).out)) == (at == 20)
-    assert ("the next change is not told" in out) == span.startswith(("20", "30"))
+    assert ("the next change is unknown" in out) == span.startswith(("20", "30"))
 
 
 def test_a_minimum_over_no_class_is_no_fulfilment(cli):
@@ -237,7 +237,7 @@ def test_a_class_that_the_file_omits_is_named(cli, plan, named, as_json):
     Path("part.json").write_text(json.dumps(plan), encoding="utf-8")
     said = cli("sensitivity", SIM, *E2E, "--given", "part.json", *as_json)
     assert said.code == 2
-    assert f"part.json says nothing of class {named}" in said.err
+    assert f"part.json has no entry for class {named}" in said.err
     assert '{"code": {"replicas": 0}' in said.err.replace('{"chat": {"replicas": 0}, ', "{")
     if as_json:
         assert named in said.document["error"]["message"]
@@ -302,9 +302,9 @@ def test_a_map_is_labelled_by_allocation(cli):
         ([], "no axis is given"),
         (["--slo", "chat=1:2"], "is not CLASS.METRIC=LO:HI"),
         (["--slo", "chat.latency=1:2"], "there are ttft_p99_s, e2e_p99_s, tpot_p99_s, min_success"),
-        (["--slo", "nobody.e2e_p99_s=1:2"], "'nobody', which is no class"),
-        (["--slo", "chat.e2e_p99_s=2:1"], "is no range"),
-        (["--slo", "chat.min_success=0.5:1.5"], "no fraction in [0, 1]"),
+        (["--slo", "nobody.e2e_p99_s=1:2"], "'nobody', which is not a class"),
+        (["--slo", "chat.e2e_p99_s=2:1"], "is not a range"),
+        (["--slo", "chat.min_success=0.5:1.5"], "not a fraction in [0, 1]"),
         (["--gpus", "1.5:3"], "not whole numbers"),
         (["--gpus", "1:100001"], "above 100000"),
         (["--gpus", "99999999999999999999:99999999999999999999"], "above 100000"),
@@ -318,9 +318,9 @@ def test_a_map_is_labelled_by_allocation(cli):
         (["--gpus", "8:9", "--gpus", "8:24"], "both axes are gpus"),
         (["--epsilon", "0.1:0.2", "--epsilon", "0.1:0.2"], "both axes are epsilon"),
         (["--demand-scale", "1:2", "--demand-scale", "1:2"], "both axes are demand of all classes"),
-        (["--slo", "chta.e2e_p99_s=1:2"], "which is no class; did you mean 'chat'?"),
+        (["--slo", "chta.e2e_p99_s=1:2"], "which is not a class; did you mean 'chat'?"),
         (["--slo", "chat.e2e_p99=1:2"], "an SLO has no 'e2e_p99'; did you mean 'e2e_p99_s'?"),
-        (["--demand", "cdoe=1:2"], "which is no class; did you mean 'code'?"),
+        (["--demand", "cdoe=1:2"], "which is not a class; did you mean 'code'?"),
         (["--gpus", "8:9", "--plot", "x.pdf"], "the suffix must be one of"),
         (["--gpus", "8:9", "--given", "missing.json"], "cannot read missing.json"),
     ],
@@ -334,9 +334,9 @@ def test_what_is_refused(cli, arguments, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"chat": 3}, "is no allocation"),
+        ({"chat": 3}, "is not an allocation"),
         ({"nobody": {"tp": 1, "load": "r8", "replicas": 1}}, "which sim-chat-code-16gpu does not have"),
-        ({"chat": {"tp": 3, "load": "r8", "replicas": 1}}, "is no cell of"),
+        ({"chat": {"tp": 3, "load": "r8", "replicas": 1}}, "is not a cell of"),
         ({"chat": {"tp": 4, "load": "r8", "replicas": -1}}, "not a whole number >= 0"),
         ({"chat": {"tp": "4", "load": "r8", "replicas": 1}}, "needs a whole-number tp"),
         ({"chta": {"tp": 4, "load": "r8", "replicas": 1}}, "does not have; did you mean 'chat'?"),

@@ -109,7 +109,7 @@ def test_servers_get_disjoint_gpus_neighbours_first(
 def test_an_occupied_gpu_is_told() -> None:
     memory = read_memory(["0", "1"], FakeNvml([75], [20]))
     assert memory is not None
-    assert occupied(memory, 0.9) == ["GPU 1 has 20.0 of 80.0 GiB free, and 90% is asked for"]
+    assert occupied(memory, 0.9) == ["GPU 1 has 20.0 of 80.0 GiB free, but 90% is needed"]
 
 
 def test_memory_that_comes_back_late_is_waited_for_and_what_does_not_is_told() -> None:

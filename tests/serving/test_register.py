@@ -293,7 +293,7 @@ def test_a_killed_holder_holds_nothing_but_its_living_servers_do(tmp_path) -> No
     kill(run_in_small(run), "ready")
     with (
         Locks(other, locks) as refused,
-        pytest.raises(UsageError, match=f"held by servers that the dead run {run} left"),
+        pytest.raises(UsageError, match=f"held by servers that the ended run {run} left behind"),
     ):
         refused.hold_gpus(["0"])
     with Locks(run, locks) as resumed:
@@ -310,5 +310,5 @@ def test_the_folder_of_locks_is_the_users_own(tmp_path, monkeypatch) -> None:
     lock_folder().rmdir()
     lock_folder_of_another = tmp_path / f"fleetsieve-{os.getuid()}"
     lock_folder_of_another.symlink_to(tmp_path)
-    with pytest.raises(FleetSieveError, match="is no folder of yours"):
+    with pytest.raises(FleetSieveError, match="is not a folder of yours"):
         lock_folder()

@@ -233,7 +233,7 @@ def test_a_server_of_others_is_measured_and_left_as_it_is(start) -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", "http://x:99999", "http://x/?a=1"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="is no address of a server"):
+    with pytest.raises(UsageError, match="is not the address of a server"):
         Endpoint(url, "tiny")
 
 

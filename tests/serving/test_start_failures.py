@@ -23,13 +23,13 @@ LOGS = [
     (1, "ValueError: Free memory on device cuda:0 (19.77/22.05 GiB) on startup is less than desired GPU memory utilization (0.9, 19.84 GiB).", Status.OOM, "out of memory: ValueError: Free memory on device cuda:0", True),
     (1, "ValueError: To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache is needed, which is larger than the available KV cache memory (3.2 GiB).", Status.OOM, "out of memory", True),
     (1, "RuntimeError: Worker failed with error 'Available memory on node 0 (8.13/9.71 GiB) on kv cache allocation is less than requested memory for kv (900.0 GiB).", Status.OOM, "out of memory", True),
-    (2, "usage: vllm serve [model_tag] [options]\nvllm: error: unrecognized arguments: --no-such-flag", Status.FAILED_START, "an argument is refused: vllm: error: unrecognized arguments: --no-such-flag", False),
-    (2, "something strange", Status.FAILED_START, "an argument is refused (exit code 2)", False),
-    (1, "pydantic_core.ValidationError: 1 validation error for ModelConfig\n  Value error, User-specified max_model_len (100000) is greater than the derived [type=value_error, input_value=x]", Status.FAILED_START, "the configuration is refused: Value error, User-specified max_model_len (100000) is greater than the derived", False),
+    (2, "usage: vllm serve [model_tag] [options]\nvllm: error: unrecognized arguments: --no-such-flag", Status.FAILED_START, "an argument was rejected: vllm: error: unrecognized arguments: --no-such-flag", False),
+    (2, "something strange", Status.FAILED_START, "an argument was rejected (exit code 2)", False),
+    (1, "pydantic_core.ValidationError: 1 validation error for ModelConfig\n  Value error, User-specified max_model_len (100000) is greater than the derived [type=value_error, input_value=x]", Status.FAILED_START, "the configuration was rejected: Value error, User-specified max_model_len (100000) is greater than the derived", False),
     (1, "  Value error, Total number of attention heads (52) must be divisible by tensor parallel size (8).", Status.FAILED_START, "TP 8 does not divide the 52 attention heads; TP can be 1, 2, 4, 13, 26, 52", False),
-    (1, "ValueError: Tensor parallel size (4) cannot be larger than the number of available GPUs (2).", Status.FAILED_START, "more GPUs are asked for than there are", False),
+    (1, "ValueError: Tensor parallel size (4) cannot be larger than the number of available GPUs (2).", Status.FAILED_START, "more GPUs are requested than there are", False),
     (1, "OSError: [Errno 98] Address already in use", Status.CRASHED, "a port is in use", True),
-    (1, "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:77, unhandled system error\nRuntimeError: Engine core initialization failed.", Status.TIMEOUT, "did not find together", True),
+    (1, "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:77, unhandled system error\nRuntimeError: Engine core initialization failed.", Status.TIMEOUT, "could not connect", True),
     (1, "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. Repository Not Found for url", Status.FAILED_START, "the model cannot be loaded", False),
     (1, "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}", Status.CRASHED, "the engine died at its start", True),
     (1, "a line that nobody knows", Status.CRASHED, "it ended with exit code 1 before it was ready", True),
@@ -129,7 +129,7 @@ def test_a_fault_of_the_configuration_ends_a_run_at_once_and_at_any_time() -> No
         made(Starts(ever_ready=True), 4, fault, way_on="fleetsieve run RUN --resume")
     assert caught.value.hint is not None
     assert caught.value.hint.startswith(
-        "mend serve.toml, then go on with: fleetsieve run RUN --resume; or, where TP 4 alone"
+        "fix serve.toml, then continue with: fleetsieve run RUN --resume; or, where TP 4 alone"
     )
     with pytest.raises(EngineMissing, match="the command cannot be run"):
         made(Starts(), 1, start_failure(127, []))
@@ -140,7 +140,7 @@ def test_a_fault_of_the_configuration_ends_a_run_at_once_and_at_any_time() -> No
 
 PROVOKED = [
     (("--exit-code", "1", "--log-text", "CUDA out of memory"), Status.OOM, "out of memory: CUDA out of memory", True),
-    (("--no-such-flag",), Status.FAILED_START, "an argument is refused: hostile_server: error: unrecognized", False),
+    (("--no-such-flag",), Status.FAILED_START, "an argument was rejected: hostile_server: error: unrecognized", False),
     (("--exit-code", "0"), Status.CRASHED, "it ended with exit code 0 before it was ready", True),
     (("--killed",), Status.CRASHED, "it was killed by signal 9 before it was ready (the kernel does that when memory runs out)", True),
     (("--wrong-model", "big"), Status.FAILED_START, "the server names big, not tiny", False),

@@ -124,8 +124,8 @@ def _closed(own: ClassEnvelope, b: CellBounds) -> str:
     if key in own.closed:
         return own.closed[key]
     if own.view.workload.demand_rps <= 0.0:
-        return "its class demands nothing"
-    return "" if fits(b.cell, own.view.pools[key.pool]) else "its replica fits no node"
+        return "its class has no demand"
+    return "" if fits(b.cell, own.view.pools[key.pool]) else "its replica does not fit on a node"
 
 
 def _effect(
@@ -145,19 +145,19 @@ def _effect(
         return False, f"ruled out: {listed([_removal(bound) for bound in bounds if bound.removes])}"
     if planned:
         told = f"in the plan, {planned} replica{'s' if planned > 1 else ''}"
-        return standing.asks, f"{told}; another look may narrow what it promises" if standing.asks else told
+        return standing.asks, f"{told}; another measurement may narrow its bounds" if standing.asks else told
     if certificate.verdict is Verdict.INFEASIBLE:
-        return False, "a floor is missed whatever it shows"
+        return False, "a floor is missed even if it is as good as possible"
     if certificate.verdict is Verdict.FEASIBLE:
         return False, _settled(certificate, b)
     if not standing.asks:
         return False, _not_asked(own, b, standing)
     better = replacing(certificate.envelope, own, b, usable)
     if better == b.cell.key:
-        return False, "measured, and sure to serve as much of its class as a plan could use it for"
+        return False, "measured, and guaranteed to serve as much of its class as a plan could use"
     if better is not None:
-        return False, f"{better} serves as much of the class on no more GPUs, measured"
-    return True, "another look may settle it" if b.measured else "a plan may use it, for all that is known"
+        return False, f"{better}, which is measured, serves as much of the class on no more GPUs"
+    return True, "another measurement may settle it" if b.measured else "a better plan may use it"
 
 
 def _removal(bound: Bound) -> str:
@@ -171,8 +171,8 @@ def _removal(bound: Bound) -> str:
 
 def _settled(certificate: Certificate, b: CellBounds) -> str:
     if b.committable:
-        return "usable, and not needed: the plan does as well without it"
-    return f"whatever it shows, no plan gets better by more than {certificate.epsilon:g}"
+        return "usable but not needed: the plan is as good without it"
+    return f"no result of it makes a plan better by more than {certificate.epsilon:g}"
 
 
 def _not_asked(own: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
@@ -181,18 +181,18 @@ def _not_asked(own: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
     if standing is Standing.FUTILE:
         return f"{standing}: another cell straddles its SLO and cannot be measured again"
     if known is None:
-        return "it cannot be measured: the table that is replayed has no row of it"
+        return "it cannot be measured: the replayed table has no row for it"
     if standing is Standing.GIVEN_UP:
-        return f"{_ended(known)}, and is not tried again; made to run, it might"
+        return f"{_ended(known)}, and is not tried again; it could if it ran"
     if b.committable:
-        return "usable, and not needed: the plan does as well without it"
+        return "usable but not needed: the plan is as good without it"
     if standing is Standing.SET_ASIDE:
         return f"{_lacking(own, known)}; neither plan uses it, so it is measured again only when nothing else is left"
     times = f"{len(known.rows)} time{'s' if len(known.rows) > 1 else ''}"
     ends = {
         Standing.LOOKS_USED: f"it was measured {times}, as often as max_looks allows",
-        Standing.ROWS_USED: "the table that is replayed has no further row of it",
-        Standing.NO_ROW: "the table that is replayed has no row of it",
+        Standing.ROWS_USED: "the replayed table has no further row for it",
+        Standing.NO_ROW: "the replayed table has no row for it",
     }
     return f"{_lacking(own, known)}, and cannot be measured again: {ends.get(standing, 'another measurement would narrow nothing')}"
 
@@ -205,7 +205,7 @@ def _lacking(own: ClassEnvelope, known: KnownCell) -> str:
     if lacking:
         return f"its rows lack {', '.join(lacking)}"
     if known.missing_requests:
-        return f"its records lack {known.missing_requests} requests of an upper bound of a p99"
+        return f"its records lack {known.missing_requests} requests for an upper bound of a p99"
     return "it straddles its SLO"
 
 

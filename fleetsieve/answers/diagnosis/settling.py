@@ -111,12 +111,12 @@ def _ended(sieve: Sieve, failed: tuple[CellKey, ...]) -> str:
     if sieve.stopped is not None:
         return sieve.stopped.sentence
     if Standing.FUTILE in sieve.standings.values():
-        return f"{Standing.FUTILE}: one that straddles its SLO cannot be looked at again"
+        return f"{Standing.FUTILE}: a cell that straddles its SLO cannot be measured again"
     if failed:
         told = (
             f"{listed([str(key) for key in failed], 3)} failed and {'are' if len(failed) > 1 else 'is'} not tried again"
         )
-        return f"no cell is left to ask for: {told}"
+        return f"no cell is left to measure: {told}"
     return "no cell is left that a measurement could resolve"
 
 

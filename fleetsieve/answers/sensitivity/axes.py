@@ -108,7 +108,7 @@ class SloAxis:
         _known(instance, self.class_name, "an SLO")
         _range(self, at_least=0.0, positive=self.rises)
         if not self.rises and self.hi > 1.0:
-            raise UsageError(f"{self.name} goes to {self.hi:g}, which is no fraction in [0, 1]")
+            raise UsageError(f"{self.name} goes to {self.hi:g}, which is not a fraction in [0, 1]")
         return _with_class(instance, self._limited(instance.class_by_name[self.class_name], self.lo))
 
     def at(self, envelope: Envelope, value: float) -> Envelope:
@@ -202,7 +202,7 @@ class EpsilonAxis:
         """The instance at the lower end."""
         _range(self, at_least=0.0, positive=True)
         if self.hi >= 1.0:
-            raise UsageError(f"epsilon goes to {self.hi:g}, which is no fraction in (0, 1)")
+            raise UsageError(f"epsilon goes to {self.hi:g}, which is not a fraction in (0, 1)")
         return replace(instance, certificate=replace(instance.certificate, epsilon=self.lo))
 
     def at(self, envelope: Envelope, value: float) -> Envelope:
@@ -249,7 +249,7 @@ class GpusAxis:
 
 def _range(axis: Axis, *, at_least: float, positive: bool) -> None:
     if not (math.isfinite(axis.lo) and math.isfinite(axis.hi)) or axis.lo > axis.hi:
-        raise UsageError(f"{axis.name} from {axis.lo:g} to {axis.hi:g} is no range", "give LO:HI with LO <= HI")
+        raise UsageError(f"{axis.name} from {axis.lo:g} to {axis.hi:g} is not a range", "give LO:HI with LO <= HI")
     if axis.lo < at_least or (positive and axis.lo <= 0.0):
         least = "above 0" if at_least == 0.0 else f"at least {at_least:g}"
         raise UsageError(f"{axis.name} starts at {axis.lo:g}, which must be {least if positive else 'at least 0'}")
@@ -259,7 +259,7 @@ def _known(instance: Instance, class_name: str, what: str) -> None:
     if class_name not in instance.class_by_name:
         names = [c.name for c in instance.classes]
         raise UsageError(
-            f"{what} is given for {class_name!r}, which is no class{close_match(class_name, names)}",
+            f"{what} is given for {class_name!r}, which is not a class{close_match(class_name, names)}",
             f"there are {', '.join(names)}",
         )
 

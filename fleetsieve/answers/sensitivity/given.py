@@ -115,7 +115,7 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
         UsageError: when the file cannot be read, has another shape, names what the instance does not have, or omits a class.
     """
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no file", "name a file with an allocation, or a stored certificate")
+        raise UsageError(f"{path} is not a file", "name a file with an allocation, or a stored certificate")
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except OSError as fault:
@@ -135,12 +135,12 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
             raise UsageError(f"{path} gives class {name!r} two configurations", "a class uses one")
         if key not in instance.cell_by_key:
             own = ", ".join(k.configuration for k in sorted(instance.cell_by_key) if k.class_name == name)
-            raise UsageError(f"{path} uses {key}, which is no cell of {instance.name}", f"{name} has {own}")
+            raise UsageError(f"{path} uses {key}, which is not a cell of {instance.name}", f"{name} has {own}")
         counts[key] = replicas
     if missing := [c.name for c in instance.classes if c.name not in named]:
         nothing = json.dumps({name: {"replicas": 0} for name in missing}, ensure_ascii=False)
         raise UsageError(
-            f"{path} says nothing of class {', '.join(map(repr, missing))}",
+            f"{path} has no entry for class {', '.join(map(repr, missing))}",
             f"a class that gets nothing is written {nothing}",
         )
     return GivenPlan(counts)
@@ -165,7 +165,7 @@ def _entries(path: Path, document: Any) -> list[tuple[str, Any]]:
             raise UsageError(f"{path}: an entry of its classes names no class", SHAPE)
         return [(row["class"], row) for row in rows]
     if not isinstance(document, dict) or not document or not all(isinstance(v, dict) for v in document.values()):
-        raise UsageError(f"{path} is no allocation", SHAPE)
+        raise UsageError(f"{path} is not an allocation", SHAPE)
     return list(document.items())
 
 

@@ -242,7 +242,7 @@ def _heard(schedule: Schedule, answers: Answers, window: Window, exit: Exit) -> 
 
 
 _ENDED = {
-    Ending.DEADLINE: "the load generator was ended at its deadline",
+    Ending.DEADLINE: "the load generator was stopped at its deadline",
     Ending.STOPPED: "the load generator was stopped",
     Ending.FAILED: "the load generator failed",
 }

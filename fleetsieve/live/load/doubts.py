@@ -106,7 +106,7 @@ def of_strangers(count: int) -> list[str]:
     if not count:
         return []
     records = "1 record names" if count == 1 else f"{count} records name"
-    return [f"{records} no request of this measurement, and {'was' if count == 1 else 'were'} passed over"]
+    return [f"{records} no request of this measurement, and {'was' if count == 1 else 'were'} ignored"]
 
 
 def places_of_failures(rows: Sequence[RequestRow], window_s: float) -> float:

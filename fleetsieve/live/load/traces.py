@@ -178,7 +178,7 @@ def _detected(path: Path, faults: FaultList) -> str | None:
         1,
         "",
         "unknown format",
-        f"no trace that is known starts with {first[:80]!r}; write one of the headers {headers}",
+        f"no known trace format starts with {first[:80]!r}; write one of the headers {headers}",
     )
     return None
 
@@ -212,11 +212,11 @@ def _moments(texts: list[str], lines: Ints, faults: FaultList) -> Floats:
         try:
             moments.append(datetime.fromisoformat(text.strip()))
         except ValueError:
-            faults.add(line, "TIMESTAMP", "no moment", f"{text!r} is no moment; write it as 2023-11-16 18:17:03.97")
+            faults.add(line, "TIMESTAMP", "not a time", f"{text!r} is not a time; write it as 2023-11-16 18:17:03.97")
     zoned = {moment.tzinfo is not None for moment in moments}
     if len(zoned) == 2:
         faults.add(
-            0, "TIMESTAMP", "time zones", "some moments have a time zone and some have none; write it for all or none"
+            0, "TIMESTAMP", "time zones", "some times have a time zone and some have none; write it for all or none"
         )
     if faults.errors or not moments:
         return np.zeros(0)
@@ -239,11 +239,11 @@ def _read_object(line: int, text: str, rows: list[tuple[float, int, int]], fault
     try:
         row = json.loads(text)
     except ValueError as error:
-        faults.add(line, "", "no JSON", f"the line is no JSON ({error}); write one object a line")
+        faults.add(line, "", "no JSON", f"the line is not JSON ({error}); write one object a line")
         return
     if not isinstance(row, dict):
         faults.add(
-            line, "", "no object", f"the line is no JSON object but {text.strip()[:40]!r}; write one object a line"
+            line, "", "no object", f"the line is not a JSON object but {text.strip()[:40]!r}; write one object a line"
         )
         return
     values = [_number(line, name, row.get(name), whole, faults) for name, whole in _MOONCAKE_FIELDS]

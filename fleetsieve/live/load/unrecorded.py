@@ -19,7 +19,7 @@ LEAST_LOST = 2
 def why_unrecorded(sent: Sent, held: float = 0.0) -> str:
     """Why a measurement lacks records of requests, where the server lived; "" where it does not.
 
-    `held` are the requests that the server still had when the load generator was ended at its deadline: these it did not answer
+    `held` are the requests that the server still had when the load generator was stopped at its deadline: these it did not answer
     in time. A load without hope, which whoever watched has stopped, has failed by what was recorded of it.
     """
     if sent.ending is Ending.STOPPED and not sent.heard.succeeded:

@@ -27,7 +27,7 @@ class Child:
     """A program in a session of its own, with a pipe as its standard input.
 
     Nobody waits for the process before `end`, so that its number, which is the session's too, is nobody else's until then.
-    `identity` is None when it was gone as soon as it was there.
+    `identity` is None when it ended as soon as it started.
     """
 
     def __init__(self, command: Sequence[str], output: IO[bytes], environment: Mapping[str, str]) -> None:
@@ -58,7 +58,7 @@ class Child:
             self._process.stdin.write(line)
 
     def close_input(self) -> None:
-        """End its standard input; twice is once."""
+        """Close its standard input (idempotent)."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 

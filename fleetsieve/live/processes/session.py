@@ -1,4 +1,4 @@
-"""Processes by an identity that outlives the reuse of their numbers, and whole sessions of them."""
+"""Processes by an identity that survives PID reuse, and whole sessions of them."""
 
 from __future__ import annotations
 

@@ -153,18 +153,14 @@ def _refuse_no_file(path: Path) -> None:
 
 
 def _read(tables: TomlTables, folder: Path) -> ServeConfig:
-    ours = _refuse_misplaced(
-        tables, (), tables.content, SECTIONS, "section '{0}' stands in instance.toml: write [{0}] there"
-    )
+    ours = _refuse_misplaced(tables, (), tables.content, SECTIONS, "section '{0}' belongs in instance.toml")
     tables.refuse_unknown((), ours, ["serve", "load"])
     section = tables.table("serve")
     if section is None:
         tables.tell(("serve",), "missing section", 'the section [serve] is missing; write [serve] with model = "..."')
         section = {"model": "x"}
     other = ["command", "arguments", "environment", "gpus", "ports", "tp", "variant"]
-    ours = _refuse_misplaced(
-        tables, ("serve",), section, {*LOAD} - {*SERVE, *other}, "key '{0}' is of the load: write it under [load]"
-    )
+    ours = _refuse_misplaced(tables, ("serve",), section, {*LOAD} - {*SERVE, *other}, "'{0}' belongs under [load]")
     tables.refuse_unknown(("serve",), ours, [*SERVE, *other])
     values = tables.values(("serve",), section, SERVE)
     model = values.get("model", "")
@@ -174,7 +170,7 @@ def _read(tables: TomlTables, folder: Path) -> ServeConfig:
     values["served_name"] = values.get("served_name") or model
     values["model"] = local_or_name(model, folder) if model else ""
     if "host" in values and not _is_loopback(values["host"]):
-        message = f"{values['host']!r} is open to others; a server under measurement listens on 127.0.0.1 alone"
+        message = f"{values['host']!r} is open to others; a server that is measured must listen on 127.0.0.1"
         tables.tell(("serve", "host"), "not loopback", message)
     if "command" in section:
         values["command"] = _command(tables, ("serve", "command"), section["command"], folder)
@@ -206,13 +202,15 @@ def _command(tables: TomlTables, place: Place, stated: Any, folder: Path) -> tup
 
 def _per_variant(tables: TomlTables, section: Any, folder: Path) -> Mapping[str, VariantOverrides]:
     if not isinstance(section, dict) or not all(isinstance(table, dict) for table in section.values()):
-        tables.tell(("serve", "variant"), "wrong type", "what a variant gets is a section; write [serve.variant.NAME]")
+        tables.tell(
+            ("serve", "variant"), "wrong type", "the settings of a variant are a section; write [serve.variant.NAME]"
+        )
         return {}
     read = {}
     for name, table in section.items():
         place = ("serve", "variant", name)
         if name == DEFAULT_VARIANT:
-            tables.tell(place, "default variant", f"what the variant {name!r} gets stands in [serve]")
+            tables.tell(place, "default variant", f"the settings of the variant {name!r} belong in [serve]")
             continue
         tables.refuse_unknown(place, table, ["model", "command", "arguments", "environment"])
         model = tables.values(place, table, {"model": Key(Type.TEXT)}).get("model")
@@ -260,11 +258,11 @@ def _overrides(tables: TomlTables, place: Place, table: Mapping[str, Any]) -> Tp
     arguments = tables.values(place, table, {"arguments": Key(Type.TEXTS)}).get("arguments", [])
     for word in arguments:
         if word.split("=")[0] in OURS:
-            message = f"{word.split('=')[0]} is set by fleetsieve itself; leave it out of arguments"
+            message = f"{word.split('=')[0]} is set by FleetSieve; remove it from arguments"
             tables.tell((*place, "arguments"), "option of ours", message)
     environment = table.get("environment", {})
     if not isinstance(environment, dict):
-        message = f'{shown(environment)} is no table; write environment = {{ NAME = "value" }}'
+        message = f'{shown(environment)} is not a table; write environment = {{ NAME = "value" }}'
         tables.tell((*place, "environment"), "wrong type", message)
         environment = {}
     inner = (*place, "environment")
@@ -273,14 +271,14 @@ def _overrides(tables: TomlTables, place: Place, table: Mapping[str, Any]) -> Tp
 
 def _per_tp(tables: TomlTables, section: Any) -> Mapping[int, TpOverrides]:
     if not isinstance(section, dict) or not all(isinstance(table, dict) for table in section.values()):
-        tables.tell(("serve", "tp"), "wrong type", "what a TP gets is a section; write [serve.tp.4]")
+        tables.tell(("serve", "tp"), "wrong type", "the settings of a TP are a section; write [serve.tp.4]")
         return {}
     read = {}
     for name, table in section.items():
         place = ("serve", "tp", name)
         if not (name.isascii() and name.isdigit() and int(name) > 0):
             tables.tell(
-                place, "no TP", f"{name!r} is no tensor-parallel degree; write a whole number, as in [serve.tp.4]"
+                place, "no TP", f"{name!r} is not a tensor-parallel degree; write a whole number, as in [serve.tp.4]"
             )
             continue
         tables.refuse_unknown(place, table, ["arguments", "environment"])
@@ -299,7 +297,7 @@ def _gpus(tables: TomlTables, value: Any) -> tuple[str, ...]:
         return ()
     gpus = tuple(map(str, value))
     for gpu in dict.fromkeys(gpu for gpu in gpus if gpus.count(gpu) > 1):
-        tables.tell(place, "duplicate GPU", f"GPU {gpu} stands twice in gpus; write each once")
+        tables.tell(place, "duplicate GPU", f"GPU {gpu} appears twice in gpus; write each once")
     return gpus
 
 
@@ -307,10 +305,10 @@ def _ports(tables: TomlTables, value: Any) -> range:
     place = ("serve", "ports")
     bounds = value if isinstance(value, list) else [value]
     if len(bounds) not in (1, 2) or not all(isinstance(port, int) and not isinstance(port, bool) for port in bounds):
-        message = f"{shown(value)} is no port; ports must be the first one, or [first, last]"
+        message = f"{shown(value)} is not a port; ports must be the first one, or [first, last]"
         tables.tell(place, "wrong type", message)
         return range(0)
     if not all(_PORT.range.holds(port) for port in bounds) or bounds[0] > bounds[-1]:
-        tables.tell(place, "out of range", f"ports {bounds} are no ports from 1 to 65535 in their order")
+        tables.tell(place, "out of range", f"ports {bounds} are not ports from 1 to 65535 in rising order")
         return range(0)
     return range(bounds[0], (bounds[1] if len(bounds) == 2 else min(65535, bounds[0] + PORT_COUNT - 1)) + 1)

@@ -26,7 +26,7 @@ class Endpoint:
     """An OpenAI-compatible server at `url`, of which the model `served_name` is wanted.
 
     Raises:
-        UsageError: when `url` is no address of a server.
+        UsageError: when `url` is not the address of a server.
     """
 
     url: str
@@ -39,7 +39,7 @@ class Endpoint:
         except ValueError:
             right = False
         if not right or parts.query or parts.fragment:
-            raise UsageError(f"{self.url!r} is no address of a server", "write it as http://127.0.0.1:8000")
+            raise UsageError(f"{self.url!r} is not the address of a server", "write it as http://127.0.0.1:8000")
         before, version, _ = f"{parts.path}/".partition(_VERSION)
         if version:
             raise UsageError(

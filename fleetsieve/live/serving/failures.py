@@ -91,7 +91,7 @@ _STARTS = (
     _sign(
         r"(larger than|exceeds?|cannot be larger than).*(available|number of) GPUs|invalid device ordinal|not enough GPUs",
         Status.FAILED_START,
-        "more GPUs are asked for than there are: {line}",
+        "more GPUs are requested than there are: {line}",
     ),
     _sign(
         r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type",
@@ -104,19 +104,19 @@ _STARTS = (
         r"NCCL (error|WARN)|ncclUnhandled|ncclSystemError|ncclInternalError|ncclRemoteError|DistBackendError|DistStoreError"
         r"|DistNetworkError|Watchdog caught collective|Rendezvous\w*Error|connectFullMesh|socket timeout|wait timeout after",
         Status.TIMEOUT,
-        "the processes of the server did not find together (NCCL or its like): {line}",
+        "the processes of the server could not connect (NCCL or similar): {line}",
         retry=True,
     ),
     _sign(
         r"\d+ is not divisible by \d+\.?$"
         r"|(?=.*divisible)(?=.*(tensor[ _-]?parallel|\btp(_size)?\b|world[ _]size|partition|block_[nk]\b|number of GPUs))",
         Status.FAILED_START,
-        "the model cannot be split so: {line}",
+        "the model cannot be split this way: {line}",
     ),
     _sign(
         r"unrecognized arguments|: error: |expected one argument|invalid choice|Unexpected keyword argument",
         Status.FAILED_START,
-        "an argument is refused: {line}",
+        "an argument was rejected: {line}",
         about=About.CONFIGURATION,
     ),
     _sign(
@@ -131,7 +131,7 @@ _STARTS = (
     _sign(
         r"Value error, |validation errors? for|ValidationError",
         Status.FAILED_START,
-        "the configuration is refused: {line}",
+        "the configuration was rejected: {line}",
         about=About.CONFIGURATION,
     ),
     _ENGINE,
@@ -160,7 +160,7 @@ def start_failure(
         reason = f"not ready after {waited_s:g} s" if waited_s is not None else "not ready in time"
         return Failure(Status.TIMEOUT, reason, True, kept)
     if exit_code == 2:
-        return Failure(Status.FAILED_START, "an argument is refused (exit code 2)", False, kept, About.CONFIGURATION)
+        return Failure(Status.FAILED_START, "an argument was rejected (exit code 2)", False, kept, About.CONFIGURATION)
     if exit_code in (126, 127):
         reason = f"the command cannot be run (exit code {exit_code})"
         return Failure(Status.FAILED_START, reason, False, kept, About.COMMAND)

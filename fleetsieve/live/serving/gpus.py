@@ -95,7 +95,7 @@ def pick(gpus: Sequence[str], width: int, in_use: Collection[str]) -> tuple[str,
 def occupied(memory: Mapping[str, GpuMemory], share: float) -> list[str]:
     """A sentence for each GPU of which less than `share` of the memory is free: a server would not start there."""
     return [
-        f"GPU {gpu} has {told.free_bytes / 2**30:.1f} of {told.total_bytes / 2**30:.1f} GiB free, and {share:.0%} is asked for"
+        f"GPU {gpu} has {told.free_bytes / 2**30:.1f} of {told.total_bytes / 2**30:.1f} GiB free, but {share:.0%} is needed"
         for gpu, told in memory.items()
         if told.free_bytes < share * told.total_bytes
     ]

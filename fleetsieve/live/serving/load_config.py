@@ -137,7 +137,9 @@ def _token_ids(tables: TomlTables, value: Any) -> tuple[int, int] | None:
         return None
     whole = isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
     if not whole or len(value) != 2 or not 0 <= value[0] < value[1] - 1:
-        message = f"{shown(value)} are no ids; write the first one and the one after the last, as in token_ids = [1000, 20000]"
+        message = (
+            f"{shown(value)} are not token ids; write the first and the last plus one, as in token_ids = [1000, 20000]"
+        )
         tables.tell(("load", "token_ids"), "wrong form", message)
         return None
     return value[0], value[1]
@@ -154,7 +156,7 @@ def words(tables: TomlTables, place: Place, value: Any) -> tuple[str, ...]:
             tables.tell(place, "quotes", f"{value!r} cannot be split into words ({fault}); write a list of texts")
             return ()
     name = place[-1]
-    tables.tell(place, "wrong type", f"{shown(value)} is no command; {name} must be a text or a list of texts")
+    tables.tell(place, "wrong type", f"{shown(value)} is not a command; {name} must be a text or a list of texts")
     return ()
 
 
@@ -194,10 +196,10 @@ def _class_load(tables: TomlTables, name: str, table: Mapping[str, Any], folder:
     if len(shape) == 1:
         (given,) = shape
         (other,) = {"input_tokens", "output_tokens"} - {given}
-        tables.tell((*place, given), "missing key", f"{given} stands without {other}; write both")
+        tables.tell((*place, given), "missing key", f"{given} needs {other} too; write both")
     for key in _OF_TRACES:
         if key in table and "trace" not in table:
-            tables.tell((*place, key), "no trace", f"{key} is of a trace, and there is none; write trace = ... too")
+            tables.tell((*place, key), "no trace", f"{key} needs a trace; write trace = ... too")
     return ClassLoad(
         trace=trace,
         format=values.get("format"),
@@ -220,7 +222,7 @@ def _tokens(tables: TomlTables, place: Place, value: Any) -> TokenCounts | None:
         return TokenCounts(read.get("min"), read.get("max"), read.get("mean"))
     name = str(place[-1])
     if not isinstance(value, int) or isinstance(value, bool):
-        tables.tell(place, "wrong type", f"{shown(value)} is no number of tokens; {name} must be {_FORMS}")
+        tables.tell(place, "wrong type", f"{shown(value)} is not a number of tokens; {name} must be {_FORMS}")
         return None
     read = tables.values(place[:-1], {name: value}, {name: _COUNT})
     return TokenCounts(read.get(name), read.get(name))

@@ -32,7 +32,9 @@ def lock_folder() -> Path:
     except OSError as fault:
         raise FleetSieveError(f"cannot make the folder of locks {path}: {fault.strerror or fault}") from fault
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise FleetSieveError(f"{path} is no folder of yours, but the locks of GPUs and ports stand there", "remove it")
+        raise FleetSieveError(
+            f"{path} is not a folder of yours, but it is the place for the locks of GPUs and ports", "remove it"
+        )
     return path
 
 
@@ -111,8 +113,8 @@ class Locks:
                 message = f"{what} is in use by another run" + (f" ({holder})" if holder else "")
                 raise UsageError(message, "wait for it to end, stop it, or give other GPUs") from fault
             if holder and holder != self._run and living(Path(holder)):
-                hint = "go on with that run by --resume, which stops them first, or stop them yourself"
-                raise UsageError(f"{what} is held by servers that the dead run {holder} left", hint)
+                hint = "continue that run with --resume, which stops them first, or stop them yourself"
+                raise UsageError(f"{what} is held by servers that the ended run {holder} left behind", hint)
             os.ftruncate(file, 0)
             os.pwrite(file, self._run.encode(), 0)
         except BaseException:

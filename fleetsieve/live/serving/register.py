@@ -125,7 +125,7 @@ class Register:
                 os.fsync(file.fileno())
         except OSError as fault:
             raise FleetSieveError(
-                f"cannot write {self._path}: {fault.strerror or fault}", "the run can go on with --resume"
+                f"cannot write {self._path}: {fault.strerror or fault}", "the run can continue with --resume"
             ) from fault
 
 

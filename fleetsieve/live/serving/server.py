@@ -94,7 +94,7 @@ class Server:
         self.pid, self._session, self._register = pid, self._child.session, register
         try:
             if identity is None:
-                raise FleetSieveError(f"the process {pid} of a server was gone as soon as it was there")
+                raise FleetSieveError(f"the process {pid} of a server ended as soon as it started")
             log_path, started_unix_s = os.path.abspath(self.log), time.time() - self.held_s
             register.started(
                 Started(pid, command, self.port, self.tp, self.gpus, log_path, {pid: identity}, started_unix_s)
@@ -232,10 +232,10 @@ class Server:
             if pid is not None and identity_of(pid) is None:
                 continue  # it is gone meanwhile
             if pid not in members:
-                who = "a process of somebody else" if pid is None else f"process {pid} ({_name(pid)})"
+                who = "a process of another user" if pid is None else f"process {pid} ({_name(pid)})"
                 return Failure(Status.CRASHED, f"{who} answers on our port {self.port}", True, self.log_lines()[-5:])
             if not address.startswith(_LOOPBACK):
-                reason = f"the server listens on {address}, open to others; it must take --host {self._config.host}"
+                reason = f"the server listens on {address}, open to others; it must respect --host {self._config.host}"
                 return Failure(Status.FAILED_START, reason, False, self.log_lines()[-5:], About.CONFIGURATION)
         return None
 

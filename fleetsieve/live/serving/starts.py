@@ -66,7 +66,7 @@ class Starts:
     def _refusal(self, said: str, failed: list[tuple[ServerKey, Failure]], way_on: str) -> FleetSieveError:
         names = sorted({server.degree for server, _ in failed})
         logged = all(failure.log for _, failure in failed)
-        hint = f"mend serve.toml{'' if logged else ' or that server'}, then go on with: {way_on}"
+        hint = f"fix serve.toml{'' if logged else ' or that server'}, then continue with: {way_on}"
         if len(names) == 1 and (self._ever_ready or len(failed) > 1):
             hint += (
                 f"; or, where TP {names[0]} alone cannot start, start a new run with its cells excluded in cells.csv"
