@@ -89,12 +89,12 @@ if TYPE_CHECKING:
     from fleetsieve.interactive import history_of, recheck, replay, solve
     from fleetsieve.loop.policies import POLICIES, Choice, Policy, Situation, policy_named
     from fleetsieve.loop.sieve import Experiment, Sieve
+    from fleetsieve.loop.steps import Step
     from fleetsieve.loop.stopping import UnprofitableWithin
     from fleetsieve.presentation.sensitivity_plot import map_plot, study_plot
     from fleetsieve.probes import Probe, Replay
     from fleetsieve.runs.history import History, read_history
     from fleetsieve.runs.layout import digests
-    from fleetsieve.runs.stepping import Step
     from fleetsieve.studies.compare import Case, compare
     from fleetsieve.studies.decision_rules import RULES
     from fleetsieve.tables import cells_table, plan_table, steps_table, study_table
@@ -120,7 +120,7 @@ _HOMES = {
     "loop.policies": ("POLICIES", "Choice", "Policy", "Situation", "policy_named"),
     "presentation.sensitivity_plot": ("map_plot", "study_plot"),
     "probes": ("Probe", "Replay"),
-    "runs.stepping": ("Step",),
+    "loop.steps": ("Step",),
     "answers.sensitivity": ("DemandAxis", "EpsilonAxis", "GivenPlan", "GpusAxis", "SloAxis", "study", "study_two"),
     "loop.sieve": ("Experiment", "Sieve"),
     "engines.solving": ("Milp",),

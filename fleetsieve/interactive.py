@@ -13,16 +13,16 @@ from typing import Any
 
 from fleetsieve.allocation import Engine
 from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.certificate import Certificate, certify, change, gap_document
+from fleetsieve.certificate import Certificate, certify, gap_document
 from fleetsieve.engines.choosing import engine_of
 from fleetsieve.engines.solving import Milp
 from fleetsieve.files import Folder, read_instance
 from fleetsieve.loop.policies import Policy, policy_named
 from fleetsieve.loop.sieve import Sieve
+from fleetsieve.loop.steps import OneByOne, Step, steps
 from fleetsieve.probes import Replay
 from fleetsieve.runs.history import History, LoggedStep
 from fleetsieve.runs.rechecking import check_folder
-from fleetsieve.runs.stepping import Step
 
 Source = Folder | str | Path
 """An instance folder that was read, its path, or the name of a bundled instance."""
@@ -70,12 +70,7 @@ def replay(
         seed=seed,
         looks=probe.looks,
     )
-    number = 0
-    while not sieve.finished:
-        experiment = sieve.ask()
-        row = probe.measure(experiment.key, experiment.look)
-        before, sieve, number = sieve, sieve.tell(row), number + 1
-        yield Step(number, experiment, row, sieve, change(before.certificate, sieve.certificate, row.key))
+    yield from steps(sieve, OneByOne(probe.measure))
 
 
 def history_of(steps: Iterable[Step]) -> History:

@@ -13,7 +13,7 @@ from fleetsieve.answers.sensitivity.document import study_csv
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, placement
 from fleetsieve.instance import TAIL_METRICS, CellKey
-from fleetsieve.runs.stepping import Step
+from fleetsieve.loop.steps import Step
 
 
 def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:

@@ -39,7 +39,8 @@ def command(
     from fleetsieve.presentation.cells import show_account
     from fleetsieve.presentation.progress import working
     from fleetsieve.presentation.terminal import results, tell_suspicions
-    from fleetsieve.runs.history import read_history, state_of
+    from fleetsieve.runs.history import read_history
+    from fleetsieve.runs.state import state_of
 
     look_in_current_folder(policy or "")
     read = read_instance(folder)

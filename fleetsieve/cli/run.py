@@ -12,9 +12,10 @@ import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli import probing as probings
-from fleetsieve.cli.run_loop import Request, go_on
+from fleetsieve.cli.run_loop import go_on
 from fleetsieve.errors import UsageError
 from fleetsieve.keys import DEFAULT_VARIANT
+from fleetsieve.runs.start import RunStart
 
 
 @click.command("run")
@@ -82,7 +83,7 @@ def command(
     wished = probings.asked(replay, probe, config, endpoints, max_servers)
     if resumed and out is None and (source / layout.STEPS).is_file():
         out = source
-    wanted = Request(policy or "decision-gap", 0 if seed is None else seed, horizon_h)
+    wanted = RunStart(policy or "decision-gap", 0 if seed is None else seed, horizon_h)
     look_in_current_folder(wanted.policy)
     policy_named(wanted.policy)
     if wanted.seed < 0:
@@ -103,11 +104,11 @@ def command(
         if resumed:
             say(messages(), f"no run at {out}: starting one")
     with Journal(out) as journal:
-        stated = Request.of(journal.start)
+        stated = journal.start
         look_in_current_folder(stated.policy)
         asked = ((policy, stated.policy), (seed, stated.seed), (horizon_h, stated.horizon_h))
         if any(given is not None and given != began for given, began in asked):
-            raise UsageError(f"{out} was started with {stated.options}", "resume it with the same options")
+            raise UsageError(f"{out} was started with {_options(stated)}", "resume it with the same options")
         if prior is not None and _digest(prior) != journal.prior_sha256:
             began = "no prior" if journal.prior_sha256 is None else f"another prior, which is its {layout.PRIOR}"
             raise UsageError(f"{out} was started with {began}", "resume it without --prior: the run folder has a copy")
@@ -123,7 +124,13 @@ def command(
             probing = replace(probing, config=wished.config, max_servers=max_servers or probing.max_servers)
         elif probing.live:
             probing = probings.newest(probing, out)
-        return go_on(journal, stated, probing, as_json=as_json, by_verdict=by_verdict)
+        return go_on(journal, probing, as_json=as_json, by_verdict=by_verdict)
+
+
+def _options(start: RunStart) -> str:
+    """What a run was started with, as it is written on the command line."""
+    stop = f" --stop-when-unprofitable {start.horizon_h:g}" if start.horizon_h is not None else ""
+    return f"--policy {start.policy} --seed {start.seed}{stop}"
 
 
 def _name(folder: Path) -> str:
@@ -140,13 +147,12 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probing: probings.Probing | None) -> None:
+def _create(source: Path, out: Path, wanted: RunStart, prior: Path | None, probing: probings.Probing | None) -> None:
     """Make the run folder, after every check that could refuse it."""
     from fleetsieve.files import read_instance, read_measurements, read_predictions
     from fleetsieve.presentation.terminal import tell_suspicions
     from fleetsieve.runs import layout
     from fleetsieve.runs.making import create
-    from fleetsieve.runs.start import RunStart
 
     if probing is None:
         raise UsageError(
@@ -171,14 +177,12 @@ def _create(source: Path, out: Path, wanted: Request, prior: Path | None, probin
     from fleetsieve.engines.solving import ready
 
     ready()
-    start = RunStart(
-        wanted.policy,
-        wanted.seed,
-        wanted.horizon_h,
-        probing.probe,
-        probing.config if probing.live else None,
-        probing.endpoints,
-        probing.max_servers,
+    start = replace(
+        wanted,
+        probe=probing.probe,
+        config=probing.config if probing.live else None,
+        endpoints=probing.endpoints,
+        max_servers=probing.max_servers,
     )
     variants = any(cell.key.variant != DEFAULT_VARIANT for cell in read.instance.cells)
     create(

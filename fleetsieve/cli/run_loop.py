@@ -6,7 +6,7 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,57 +23,21 @@ if TYPE_CHECKING:
     from fleetsieve.loop.sieve import Sieve
     from fleetsieve.probes import Probe
     from fleetsieve.runs.journal import Journal
-    from fleetsieve.runs.start import RunStart
 
 FAILED_CELLS = 4
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a run was asked to be; a resumed run takes it from the first line of its log."""
-
-    policy: str
-    seed: int
-    horizon_h: float | None = None
-
-    @property
-    def options(self) -> str:
-        """The request as it is written on the command line."""
-        stop = f" --stop-when-unprofitable {self.horizon_h:g}" if self.horizon_h is not None else ""
-        return f"--policy {self.policy} --seed {self.seed}{stop}"
-
-    @classmethod
-    def of(cls, start: RunStart) -> Request:
-        """What a run was asked to be."""
-        return cls(start.policy, start.seed, start.horizon_h)
-
-
-def sieve_of(read: Folder, stated: Request, probe: Probe, prior: Any) -> Sieve:
-    """The state of a run before any measurement."""
-    from fleetsieve.engines.solving import Milp
-    from fleetsieve.loop.policies import policy_named
-    from fleetsieve.loop.sieve import Sieve
-    from fleetsieve.loop.stopping import UnprofitableWithin
-
-    return Sieve.start(
-        read.instance,
-        policy=policy_named(stated.policy),
-        engine=Milp(),
-        seed=stated.seed,
-        looks=probe.looks,
-        stop=UnprofitableWithin(stated.horizon_h) if stated.horizon_h is not None else None,
-        prior=prior,
-    )
-
-
-def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool, by_verdict: bool) -> int:
+def go_on(journal: Journal, probing: Probing, *, as_json: bool, by_verdict: bool) -> int:
     """Go on with the run of `journal` until it is finished; gives the exit code."""
     from fleetsieve import __version__
+    from fleetsieve.engines.solving import Milp
     from fleetsieve.files import read_predictions
     from fleetsieve.presentation.terminal import messages, say
     from fleetsieve.runs.layout import PRIOR
+    from fleetsieve.runs.state import state_at_start
 
-    if (version := journal.start.version) != __version__:
+    start = journal.start
+    if (version := start.version) != __version__:
         say(
             messages(),
             f"warning: the run was started by version {version}, this is {__version__}, whose choices may differ",
@@ -91,11 +55,10 @@ def go_on(journal: Journal, stated: Request, probing: Probing, *, as_json: bool,
         with (
             _hinting(_way_on(journal, probing)),
             terminated(probing.live),
-            opened(probing, read, journal.folder, stated.seed, view, paid, way_on=_way_on(journal, probing)) as probe,
+            opened(probing, read, journal.folder, start.seed, view, paid, way_on=_way_on(journal, probing)) as probe,
         ):
-            sieve, grid_gpu_s, cells = _looped(
-                journal, read, probe, sieve_of(read, stated, probe, prior), probing, view
-            )
+            begun = state_at_start(start, read.instance, Milp(), looks=probe.looks, prior=prior)
+            sieve, grid_gpu_s, cells = _looped(journal, read, probe, begun, probing, view)
             why = _certified(journal, sieve)
     except KeyboardInterrupt:
         say(

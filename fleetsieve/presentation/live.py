@@ -14,9 +14,9 @@ from rich.text import Text
 from fleetsieve.instance import CellKey
 from fleetsieve.live.probe import Phase
 from fleetsieve.loop.sieve import Experiment
+from fleetsieve.loop.steps import Step
 from fleetsieve.presentation.steps import show_step
 from fleetsieve.presentation.terminal import literal, say
-from fleetsieve.runs.stepping import Step
 
 PLAIN_EVERY_S = 30.0
 """Seconds of one phase between two lines without a terminal."""

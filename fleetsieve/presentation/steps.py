@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from fleetsieve.instance import Measurement, Status
+from fleetsieve.loop.steps import Step
 from fleetsieve.presentation.terminal import literal, say, say_text
-from fleetsieve.runs.stepping import Step
 
 
 def show_start(console: Console, name: str, policy: str, cells: int, grid_gpu_s: float) -> None:

@@ -46,10 +46,11 @@ from fleetsieve.report.words import (
     step_rows,
     verdict_words,
 )
-from fleetsieve.runs.history import History, read_history, state_of
+from fleetsieve.runs.history import History, read_history
 from fleetsieve.runs.layout import PRIOR, SERVE, digests
 from fleetsieve.runs.rechecking import check_folder
 from fleetsieve.runs.start import REPLAY, RunStart
+from fleetsieve.runs.state import state_of
 
 TEMPLATE = "page.html"
 

@@ -8,19 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleetsieve.allocation import Engine
 from fleetsieve.brief import brief
 from fleetsieve.certificate.document import key_of
 from fleetsieve.errors import UsageError
-from fleetsieve.files import Folder, read_measurements, read_predictions
 from fleetsieve.files.shell import shell_words
 from fleetsieve.instance import CellKey
 from fleetsieve.live.serving.register import NAME as SERVERS
-from fleetsieve.loop.policies import DecisionGap, policy_named, policy_of_log
-from fleetsieve.loop.sieve import Sieve
-from fleetsieve.loop.stopping import UnprofitableWithin
-from fleetsieve.probes import Replay
-from fleetsieve.runs.layout import CERTIFICATE, HIDDEN, PRIOR, STEPS
+from fleetsieve.runs.layout import CERTIFICATE, STEPS
 from fleetsieve.runs.start import RunStart
 
 
@@ -117,25 +111,3 @@ def _step(line: Mapping[str, Any]) -> LoggedStep:
         str(line["blocking"]),
         gap,
     )
-
-
-def state_of(read: Folder, history: History | None, engine: Engine, policy: str | None = None) -> Sieve:
-    """The state that a folder stands for: a run's has its own policy, seed, stop rule, prior and table.
-
-    Another folder's has `decision-gap` and no limits; `policy` replaces the policy.
-
-    Raises:
-        UsageError: when `policy` is not known, or a row is of no cell of the instance.
-        InputError: when the hidden table of a replay has faults.
-    """
-    looks, stop, prior, seed, named = None, None, None, 0, policy
-    if history is not None:
-        seed, named = history.seed, policy or history.policy
-        stop = UnprofitableWithin(history.horizon_h) if history.horizon_h is not None else None
-        if (read.path / HIDDEN).is_file():
-            looks = Replay(read_measurements(read.path / HIDDEN, read.instance), read.measurements).looks
-        if (read.path / PRIOR).is_file():
-            prior = read_predictions(read.path / PRIOR, read.instance).predictions
-    chosen = DecisionGap() if not named else policy_named(named) if policy else policy_of_log(named)
-    start = Sieve.start(read.instance, policy=chosen, engine=engine, seed=seed, looks=looks, stop=stop, prior=prior)
-    return start.tell(*read.measurements)

@@ -12,8 +12,9 @@ from fleetsieve.certificate import Certificate, Checked, Verdict, check, under
 from fleetsieve.files import Folder
 from fleetsieve.loop.stopping import Stop
 from fleetsieve.rule_sets import FIRST, RULE_SETS
-from fleetsieve.runs.history import History, read_history, state_of
+from fleetsieve.runs.history import History, read_history
 from fleetsieve.runs.layout import digests
+from fleetsieve.runs.state import state_of
 
 
 def check_folder(document: Mapping[str, Any], read: Folder, engine: Engine) -> Checked:

@@ -1,38 +1,24 @@
-"""A run from its first question to its certificate: the loop that joins sieve, probe and journal."""
+"""A run from its first question to its certificate: the steps of the loop, each stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from fleetsieve import __version__
-from fleetsieve.brief import summary
-from fleetsieve.certificate import certificate_document, change, gap_document, key_document, plan_document
-from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.certificate import certificate_document, gap_document, key_document, plan_document
+from fleetsieve.errors import UsageError
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.loop.sieve import Experiment, Sieve
+from fleetsieve.loop.steps import OneByOne, Step, Workers, steps
 from fleetsieve.probes import Probe, SideBySide
 from fleetsieve.runs.journal import Journal
 from fleetsieve.runs.layout import MEASURED, Line, digests
+from fleetsieve.runs.side_by_side import Together
 
 BY_HAND, INTERRUPTED = "added by hand", "measured before the run was interrupted"
 """Why a row stands in the log that the loop did not ask for."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step that was made: the question, the answer, and the state after it. `number` counts from 1."""
-
-    number: int
-    experiment: Experiment
-    row: Measurement
-    sieve: Sieve
-    changed: str
-
-    def __repr__(self) -> str:
-        return summary(f"Step {self.number}: {self.experiment.key} {self.row.status}", self.changed.split("; "))
 
 
 def resume(
@@ -51,7 +37,7 @@ def resume(
         UsageError: when the log speaks of other rows than those measured, or a file or row was edited since.
     """
     refuse_changed(journal, measured)
-    done, steps = len(journal.lines) - 1, []
+    done, made = len(journal.lines) - 1, []
     for row in measured[:done]:
         sieve = sieve.tell(row)
     for row in measured[done:]:
@@ -59,10 +45,10 @@ def resume(
         if asked is None or asked.key != row.key:
             killed = asked is not None and len(measured) == done + 1 and _may_differ(journal)
             asked = _unasked(sieve, row, INTERRUPTED if killed else BY_HAND)
-        steps.append(_step(len(journal.lines), asked, row, sieve))
-        journal.add_step(step_line(steps[-1], journal.row_digest(steps[-1].number)))
-        sieve = steps[-1].sieve
-    return sieve, tuple(steps)
+        made.append(Step.after(sieve, len(journal.lines), asked, row))
+        journal.add_step(step_line(made[-1], journal.row_digest(made[-1].number)))
+        sieve = made[-1].sieve
+    return sieve, tuple(made)
 
 
 def refuse_changed(journal: Journal, measured: Sequence[Measurement]) -> None:
@@ -130,56 +116,27 @@ def run(
     Raises:
         FleetSieveError: when the probe repeats a row: the loop would ask for it for ever.
     """
-    while not sieve.finished:
-        experiment = sieve.ask()
-        asked(experiment)
-        step = _stored(experiment, probe.measure(experiment.key, experiment.look), sieve, journal)
-        sieve = step.sieve
-        yield step
+    yield from _stored(sieve, OneByOne(probe.measure), journal, asked)
 
 
 def run_side_by_side(
     sieve: Sieve, probe: SideBySide, journal: Journal, asked: Callable[[Experiment], None] = lambda _: None
 ) -> Generator[Step, None, None]:
-    """As `run`, with as many looks at once as the probe has room for; rows are stored in the order in which they end.
+    """As `run`, with as many measurements at once as the probe has room for; rows are stored in the order in which they end.
 
-    What is asked while others are measured is asked without knowing what they will show. Looks that are under way when the
-    verdict falls are finished and stored.
+    Measurements that are under way when the verdict is reached are finished and stored.
     """
-    waiting: dict[Future[Measurement], Experiment] = {}
-    with ThreadPoolExecutor(max_workers=probe.most) as pool:
-        try:
-            while waiting or not sieve.finished:
-                while not sieve.finished and len(waiting) < probe.most:
-                    busy = [experiment.key for experiment in waiting.values()]
-                    experiment = sieve.ask_beside(busy, lambda key, busy=busy: probe.fits([*busy, key]))  # type: ignore[misc]
-                    if experiment is None:
-                        break
-                    asked(experiment)
-                    waiting[pool.submit(probe.measure, experiment.key, experiment.look)] = experiment
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in [one for one in waiting if one in done]:
-                    step = _stored(waiting.pop(future), future.result(), sieve, journal)
-                    sieve = step.sieve
-                    yield step
-        except BaseException:
-            probe.cancel()
-            raise
+    with Together(probe) as workers:
+        yield from _stored(sieve, workers, journal, asked)
 
 
-def _stored(experiment: Experiment, row: Measurement, sieve: Sieve, journal: Journal) -> Step:
-    """The step that a measured row makes, on disk."""
-    if sieve.tell(row) is sieve:
-        raise FleetSieveError(f"the probe gave {row.key} seed {row.seed} again, which was measured before")
-    row = journal.add_row(row)
-    step = _step(len(journal.lines), experiment, row, sieve)
-    journal.add_step(step_line(step, journal.row_digest(step.number)))
-    return step
-
-
-def _step(number: int, experiment: Experiment, row: Measurement, before: Sieve) -> Step:
-    after = before.tell(row)
-    return Step(number, experiment, row, after, change(before.certificate, after.certificate, row.key))
+def _stored(
+    sieve: Sieve, workers: Workers, journal: Journal, asked: Callable[[Experiment], None]
+) -> Generator[Step, None, None]:
+    """The steps of the loop, each on disk before it is yielded: first its row, then its line."""
+    for step in steps(sieve, workers, first=len(journal.lines), asked=asked, store=journal.add_row):
+        journal.add_step(step_line(step, journal.row_digest(step.number)))
+        yield step
 
 
 def final_document(sieve: Sieve, journal: Journal, explanation: str = "") -> Line:

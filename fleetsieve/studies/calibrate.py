@@ -21,6 +21,7 @@ from fleetsieve.errors import UsageError
 from fleetsieve.instance import NOISE_KEYS, CellKey, Instance, Measurement, Status
 from fleetsieve.loop.policies import policy_named
 from fleetsieve.loop.sieve import Sieve
+from fleetsieve.loop.steps import OneByOne, steps
 from fleetsieve.probes import Probe, Replay
 from fleetsieve.probes.noisy import Noisy, long_run
 from fleetsieve.probes.resampled import Resampled
@@ -115,9 +116,8 @@ class Setting:
         sieve = Sieve.start(
             instance, policy=policy_named(self.policy), engine=self.engine, seed=self.seed + order, looks=probe.looks
         )
-        while not sieve.finished:
-            asked = sieve.ask()
-            sieve = sieve.tell(probe.measure(asked.key, asked.look))
+        for step in steps(sieve, OneByOne(probe.measure)):
+            sieve = step.sieve
         return sieve
 
     def _outcome(self, sieve: Sieve) -> Outcome:

@@ -22,9 +22,10 @@ from fleetsieve.brief import brief, counted, summary
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.extensions import source_digest
 from fleetsieve.instance import CellKey, Instance, Measurement
-from fleetsieve.loop.cost import grid_cost_gpu_s, row_cost_gpu_s, server_after
+from fleetsieve.loop.cost import grid_cost_gpu_s, row_cost_gpu_s
 from fleetsieve.loop.policies import policy_named
 from fleetsieve.loop.sieve import Sieve
+from fleetsieve.loop.steps import OneByOne, steps
 from fleetsieve.probes import Replay
 from fleetsieve.studies.clairvoyant import clairvoyant
 from fleetsieve.studies.judging import Truth, engine_for
@@ -137,13 +138,9 @@ def run(case: Case, policy: str, seed: int) -> Run:
     sieve = Sieve.start(instance, policy=policy_named(policy), engine=engine, seed=seed, looks=probe.looks)
     curve = [(0.0, _regret(case, sieve))]
     by_class = dict.fromkeys((c.name for c in instance.classes), 0.0)
-    running = None
-    while not sieve.finished:
-        asked = sieve.ask()
-        row = probe.measure(asked.key, asked.look)
-        by_class[row.key.class_name] += row_cost_gpu_s(instance, row, running)
-        running = server_after(instance, row)
-        sieve = sieve.tell(row)
+    for step in steps(sieve, OneByOne(probe.measure)):
+        by_class[step.row.key.class_name] += row_cost_gpu_s(instance, step.row, sieve.running)
+        sieve = step.sieve
         curve.append((sieve.spent_gpu_s, _regret(case, sieve)))
     judged = case.truth.judge(sieve.certificate)
     cells = tuple(row.key for row in sieve.measurements)
