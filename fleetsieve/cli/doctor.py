@@ -8,7 +8,11 @@ import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
+from fleetsieve.doctor import examine, examine_live
 from fleetsieve.errors import SolverMissing
+from fleetsieve.live.serving.config import read_serve_config
+from fleetsieve.presentation.progress import working
+from fleetsieve.presentation.terminal import results, say
 
 
 @click.command("doctor")
@@ -22,14 +26,9 @@ def command(config: Path | None, no_start: bool, as_json: bool) -> int:
     Exits with 3 if something is missing or unusable: the solver or, with --config, the server's command, the load generator or
     anything else that a live run needs.
     """
-    from fleetsieve.doctor import examine, examine_live
-    from fleetsieve.presentation.progress import working
-    from fleetsieve.presentation.terminal import results, say
 
     checks = examine()
     if config is not None:
-        from fleetsieve.live.serving.config import read_serve_config
-
         stated = read_serve_config(config)
         with working("trying the server and the load generator"):
             checks += examine_live(stated, start=not no_start)

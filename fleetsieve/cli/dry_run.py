@@ -7,9 +7,17 @@ from pathlib import Path
 
 from fleetsieve.cli.main import emit
 from fleetsieve.cli.probing import Probing, prepared
+from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import UsageError
+from fleetsieve.files import read_instance, read_predictions
 from fleetsieve.keys import DEFAULT_VARIANT, ServerKey
+from fleetsieve.live.serving.command import command_of, environment_of
+from fleetsieve.loop.cost import cost_gpu_s, grid_cost_gpu_s
+from fleetsieve.presentation.progress import working
+from fleetsieve.presentation.terminal import messages, results, say
 from fleetsieve.runs.start import RunStart
+from fleetsieve.runs.state import state_at_start
+from fleetsieve.studies.forecast import forecast_gpu_s
 
 DRAWS = 5
 
@@ -18,14 +26,6 @@ def dry_run(source: Path, probing: Probing | None, wanted: RunStart, prior: Path
     """Print the commands and the cost of a live run; nothing is started and nothing written."""
     if probing is None or not probing.live:
         raise UsageError("--dry-run needs a live run", "add --probe vllm --config serve.toml")
-    from fleetsieve.engines.solving import Milp
-    from fleetsieve.files import read_instance, read_predictions
-    from fleetsieve.live.serving.command import command_of, environment_of
-    from fleetsieve.loop.cost import cost_gpu_s, grid_cost_gpu_s
-    from fleetsieve.presentation.progress import working
-    from fleetsieve.presentation.terminal import messages, results, say
-    from fleetsieve.runs.state import state_at_start
-    from fleetsieve.studies.forecast import forecast_gpu_s
 
     read = read_instance(source)
     ready = prepared(probing, read, wanted.seed, dry=True)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from fleetsieve.answers.diagnosis import account, account_document
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
+from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import UsageError
-
-if TYPE_CHECKING:
-    from fleetsieve.instance import CellKey, Instance
+from fleetsieve.extensions import look_in_current_folder
+from fleetsieve.files import read_instance
+from fleetsieve.files.faults import close_match
+from fleetsieve.files.spelling import respelled
+from fleetsieve.instance import CellKey, Instance
+from fleetsieve.presentation.cells import show_account
+from fleetsieve.presentation.progress import working
+from fleetsieve.presentation.terminal import results, tell_suspicions
+from fleetsieve.runs.history import read_history
+from fleetsieve.runs.state import state_of
 
 
 @click.command("explain")
@@ -32,15 +39,6 @@ def command(
 
     Also shows which measurements could settle the verdict, and what they cost. Up to three cells are shown bound by bound.
     """
-    from fleetsieve.answers.diagnosis import account, account_document
-    from fleetsieve.engines.solving import Milp
-    from fleetsieve.extensions import look_in_current_folder
-    from fleetsieve.files import read_instance
-    from fleetsieve.presentation.cells import show_account
-    from fleetsieve.presentation.progress import working
-    from fleetsieve.presentation.terminal import results, tell_suspicions
-    from fleetsieve.runs.history import read_history
-    from fleetsieve.runs.state import state_of
 
     look_in_current_folder(policy or "")
     read = read_instance(folder)
@@ -57,8 +55,6 @@ def command(
 
 def _chosen(instance: Instance, class_name: str | None, tp: int | None, load: str | None) -> list[CellKey]:
     """The cells that are asked for."""
-    from fleetsieve.files.faults import close_match
-    from fleetsieve.files.spelling import respelled
 
     keys = [cell.key for cell in instance.cells]
     wanted = {"class_name": ("--class", class_name), "tp": ("--tp", tp), "load": ("--load", load)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,12 +16,15 @@ from fleetsieve.certificate.document import variant_document
 from fleetsieve.cli import options
 from fleetsieve.cli import probing as probings
 from fleetsieve.cli.main import emit
+from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
 from fleetsieve.errors import FleetSieveError, UsageError
+from fleetsieve.files import Folder, append_measurement, read_instance, resolve
+from fleetsieve.instance import Cell, Instance, Measurement
+from fleetsieve.presentation.live import LiveView
+from fleetsieve.presentation.steps import measured_line
+from fleetsieve.presentation.terminal import messages, results, say
+from fleetsieve.runs.layout import STEPS
 from fleetsieve.runs.start import VLLM
-
-if TYPE_CHECKING:
-    from fleetsieve.files import Folder
-    from fleetsieve.instance import Cell, Instance, Measurement
 
 
 @click.command("measure")
@@ -48,11 +52,6 @@ def command(
 
     --grid skips measurements that exist already: the same command continues a grid that was interrupted.
     """
-    from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
-    from fleetsieve.files import append_measurement, read_instance, resolve
-    from fleetsieve.presentation.live import LiveView
-    from fleetsieve.presentation.steps import measured_line
-    from fleetsieve.presentation.terminal import messages, results, say
 
     path = resolve(folder)
     if path != Path(folder):
@@ -165,9 +164,6 @@ def _document(row: Measurement) -> dict[str, Any]:
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """Hold an instance folder, so that no two commands measure into it at once; of a run also what the run itself holds."""
-    import fcntl
-
-    from fleetsieve.runs.layout import STEPS
 
     with ExitStack() as held:
         for name in ("instance.toml", STEPS):

@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fleetsieve.errors import FleetSieveError, InputError, UsageError
+from fleetsieve.errors import EngineMissing, FleetSieveError, InputError, UsageError
+from fleetsieve.files import Folder, read_measurements
+from fleetsieve.instance import Cell, Instance
 from fleetsieve.keys import DEFAULT_VARIANT
+from fleetsieve.live.probe import Live, Sending
+from fleetsieve.live.replicas import Replicas
+from fleetsieve.live.sending import measurable, sending_of, too_few_requests
+from fleetsieve.live.serving.command import program_path, why_not_run
+from fleetsieve.live.serving.config import ServeConfig, read_serve_config
+from fleetsieve.live.serving.endpoint import Endpoint
+from fleetsieve.live.serving.register import GpuSeconds, leave_others, stop_orphans
+from fleetsieve.presentation.live import LiveView
+from fleetsieve.presentation.terminal import messages, say
+from fleetsieve.probes import Probe, Replay
+from fleetsieve.runs.layout import HIDDEN, SERVE
 from fleetsieve.runs.start import REPLAY, VLLM, RunStart
-
-if TYPE_CHECKING:
-    from fleetsieve.files import Folder
-    from fleetsieve.instance import Cell, Instance
-    from fleetsieve.live.probe import Sending
-    from fleetsieve.live.serving.config import ServeConfig
-    from fleetsieve.live.serving.register import GpuSeconds
-    from fleetsieve.presentation.live import LiveView
-    from fleetsieve.probes import Probe
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,6 @@ def newest(probing: Probing, run: Path) -> Probing:
 
     The run keeps a copy of what it used. Where the two differ one was mended, and the one that was written last counts.
     """
-    from fleetsieve.runs.layout import SERVE
 
     given, kept = probing.config, run / SERVE
     if given is None or not kept.is_file():
@@ -121,7 +123,6 @@ def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) ->
         UsageError: when nothing can be measured, or a class has no load.
         InputError: with every fault of serve.toml or of a trace.
     """
-    from fleetsieve.live.sending import measurable, sending_of, too_few_requests
 
     assert probing.config is not None
     config = _stated(probing.config, probing.folder)
@@ -145,7 +146,6 @@ def _stated(path: Path, folder: Path | None) -> ServeConfig:
     Raises:
         InputError: with every fault; of a copy whose `folder` is gone, the hint says what mends that.
     """
-    from fleetsieve.live.serving.config import read_serve_config
 
     try:
         return read_serve_config(path, folder)
@@ -190,9 +190,6 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
 
 def _absent(config: ServeConfig, endpoints: Mapping[int, str]) -> tuple[FleetSieveError, ...]:
     """The commands that are not there and the endpoints that cannot be measured, looked at before anything is started."""
-    from fleetsieve.errors import EngineMissing
-    from fleetsieve.live.serving.command import program_path, why_not_run
-    from fleetsieve.live.serving.endpoint import Endpoint
 
     absent: list[FleetSieveError] = []
     generator = config.load.program
@@ -231,16 +228,8 @@ def opened(
         UsageError: when its files, its GPUs or its load generator are not as they must be.
     """
     if not probing.live:
-        from fleetsieve.files import read_measurements
-        from fleetsieve.probes import Replay
-        from fleetsieve.runs.layout import HIDDEN
-
         yield Replay(read_measurements(run / HIDDEN, read.instance), read.measurements)
         return
-    from fleetsieve.live.probe import Live
-    from fleetsieve.live.replicas import Replicas
-    from fleetsieve.live.serving.register import leave_others, stop_orphans
-    from fleetsieve.presentation.terminal import messages, say
 
     assert view is not None
     for server in leave_others(run):

@@ -12,9 +12,18 @@ import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli import probing as probings
+from fleetsieve.cli.dry_run import dry_run
 from fleetsieve.cli.run_loop import go_on
+from fleetsieve.engines.solving import ready
 from fleetsieve.errors import UsageError
+from fleetsieve.extensions import look_in_current_folder
+from fleetsieve.files import read_instance, read_measurements, read_predictions, resolve
 from fleetsieve.keys import DEFAULT_VARIANT
+from fleetsieve.loop.policies import policy_named
+from fleetsieve.presentation.terminal import messages, say, tell_suspicions
+from fleetsieve.runs import layout
+from fleetsieve.runs.journal import Journal
+from fleetsieve.runs.making import create
 from fleetsieve.runs.start import RunStart
 
 
@@ -72,12 +81,6 @@ def command(
     Every measurement is stored in the run folder at once: a run that was killed continues with --resume and ends with the same
     bytes as one that was never killed.
     """
-    from fleetsieve.extensions import look_in_current_folder
-    from fleetsieve.files import resolve
-    from fleetsieve.loop.policies import policy_named
-    from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.runs import layout
-    from fleetsieve.runs.journal import Journal
 
     source = resolve(folder)
     wished = probings.asked(replay, probe, config, endpoints, max_servers)
@@ -91,8 +94,6 @@ def command(
     if horizon_h is not None and not (math.isfinite(horizon_h) and horizon_h > 0.0):
         raise UsageError(f"--stop-when-unprofitable is {horizon_h:g}, not a finite number of hours > 0")
     if dry:
-        from fleetsieve.cli.dry_run import dry_run
-
         return dry_run(source, wished, wanted, prior, as_json=as_json)
     out = out if out is not None else Path("runs") / f"{_name(source)}-{wanted.policy.replace(':', '.')}-{wanted.seed}"
     if not (resumed and (out / layout.STEPS).is_file()):
@@ -149,10 +150,6 @@ def _digest(path: Path) -> str | None:
 
 def _create(source: Path, out: Path, wanted: RunStart, prior: Path | None, probing: probings.Probing | None) -> None:
     """Make the run folder, after every check that could refuse it."""
-    from fleetsieve.files import read_instance, read_measurements, read_predictions
-    from fleetsieve.presentation.terminal import tell_suspicions
-    from fleetsieve.runs import layout
-    from fleetsieve.runs.making import create
 
     if probing is None:
         raise UsageError(
@@ -174,7 +171,6 @@ def _create(source: Path, out: Path, wanted: RunStart, prior: Path | None, probi
             raise UsageError(f"{table} has no rows to replay", "measure it, simulate it, or run live with --probe vllm")
     if prior is not None:
         tell_suspicions(read_predictions(prior, read.instance).suspicions)
-    from fleetsieve.engines.solving import ready
 
     ready()
     start = replace(

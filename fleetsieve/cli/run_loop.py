@@ -9,32 +9,48 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fleetsieve import __version__
+from fleetsieve.answers.shortage import why_infeasible
+from fleetsieve.certificate import gap_document, plan_document, under
 from fleetsieve.cli.main import emit, failure_of
 from fleetsieve.cli.options import VERDICT_CODES
 from fleetsieve.cli.probing import Probing, opened
+from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import InputError
-
-if TYPE_CHECKING:
-    from fleetsieve.files import Folder
-    from fleetsieve.instance import Measurement
-    from fleetsieve.live.serving.register import GpuSeconds
-    from fleetsieve.loop.sieve import Sieve
-    from fleetsieve.probes import Probe
-    from fleetsieve.runs.journal import Journal
+from fleetsieve.files import Folder, read_instance, read_predictions, replace_file
+from fleetsieve.instance import Measurement
+from fleetsieve.live.serving.register import GpuSeconds, measured_starts_s
+from fleetsieve.loop.cost import grid_cost_gpu_s
+from fleetsieve.loop.sieve import Sieve
+from fleetsieve.presentation.endings import ending
+from fleetsieve.presentation.live import LiveView
+from fleetsieve.presentation.plans import show_certificate
+from fleetsieve.presentation.progress import Advancing
+from fleetsieve.presentation.steps import cost_line, show_start, show_step
+from fleetsieve.presentation.terminal import messages, results, say
+from fleetsieve.probes import Probe, Replay
+from fleetsieve.rule_sets import CURRENT, rule_set
+from fleetsieve.runs.journal import Journal
+from fleetsieve.runs.layout import MEASURED, PRIOR, SERVE
+from fleetsieve.runs.state import state_at_start
+from fleetsieve.runs.stepping import (
+    BY_HAND,
+    failed_cells,
+    final_document,
+    refuse_changed,
+    resume,
+    run,
+    run_side_by_side,
+    stopped_document,
+)
 
 FAILED_CELLS = 4
 
 
 def go_on(journal: Journal, probing: Probing, *, as_json: bool, by_verdict: bool) -> int:
     """Go on with the run of `journal` until it is finished; gives the exit code."""
-    from fleetsieve import __version__
-    from fleetsieve.engines.solving import Milp
-    from fleetsieve.files import read_predictions
-    from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.runs.layout import PRIOR
-    from fleetsieve.runs.state import state_at_start
 
     start = journal.start
     if (version := start.version) != __version__:
@@ -83,8 +99,6 @@ def _hinting(way_on: str) -> Iterator[None]:
 
 def _paid(journal: Journal, rows: Sequence[Measurement]) -> GpuSeconds:
     """What `rows` cost, those that the run measured and those that were added by hand; its log tells which."""
-    from fleetsieve.live.serving.register import GpuSeconds
-    from fleetsieve.runs.stepping import BY_HAND
 
     cost_gpu_s = {True: 0.0, False: 0.0}
     for row, line in zip(rows, journal.lines[1:], strict=False):
@@ -98,8 +112,6 @@ def _read(journal: Journal) -> Folder:
     Raises:
         InputError: when its files have faults; where rows have some, the hint says what can be done about those.
     """
-    from fleetsieve.files import read_instance
-    from fleetsieve.runs.layout import MEASURED
 
     try:
         return read_instance(journal.folder)
@@ -115,7 +127,6 @@ def _read(journal: Journal) -> Folder:
 
 def _way_on(journal: Journal, probing: Probing) -> str:
     """The command that goes on with a run once what ended it is mended."""
-    from fleetsieve.runs.layout import SERVE
 
     command = f"fleetsieve run {shlex.quote(str(journal.folder))} --resume"
     if probing.config is None or probing.config == journal.folder / SERVE:
@@ -129,9 +140,6 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
     Raises:
         UsageError: when this version does not know that set.
     """
-    from fleetsieve.certificate import under
-    from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.rule_sets import CURRENT, rule_set
 
     number = journal.start.rule_set
     rule_set(number)
@@ -143,9 +151,6 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
 
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:
     """A serve.toml that was mended on the way takes the place of the one that the run folder has."""
-    from fleetsieve.files import replace_file
-    from fleetsieve.runs.layout import SERVE
-    from fleetsieve.runs.stepping import refuse_changed
 
     kept, config = journal.folder / SERVE, probing.config
     if config is not None and config.resolve() != kept.resolve() and config.is_file():
@@ -173,8 +178,6 @@ def terminated(live: bool) -> Iterator[None]:
 def _view(probing: Probing) -> Any:
     if not probing.live:
         return None
-    from fleetsieve.presentation.live import LiveView
-    from fleetsieve.presentation.terminal import messages
 
     return LiveView(messages())
 
@@ -186,17 +189,10 @@ def _looped(
 
     Where [measure] states no start of a server, the grid of a live run has them as the run measured them, from the first one on.
     """
-    from fleetsieve.loop.cost import grid_cost_gpu_s
-    from fleetsieve.presentation.progress import Advancing
-    from fleetsieve.presentation.steps import show_start, show_step
-    from fleetsieve.presentation.terminal import messages, say
-    from fleetsieve.probes import Replay
-    from fleetsieve.runs.stepping import resume, run, run_side_by_side
 
     def grid() -> float:
         if not probing.live:
             return grid_cost_gpu_s(read.instance, cells)
-        from fleetsieve.live.serving.register import measured_starts_s
 
         return grid_cost_gpu_s(read.instance, cells, measured_starts_s(journal.folder))
 
@@ -239,8 +235,6 @@ def _measured_before(rows: Sequence[Measurement]) -> str:
 
 def _certified(journal: Journal, sieve: Sieve) -> str:
     """Store the certificate; gives why floors cannot be met, where they cannot."""
-    from fleetsieve.answers.shortage import why_infeasible
-    from fleetsieve.runs.stepping import final_document
 
     why = why_infeasible(sieve.certificate)
     journal.write_certificate(final_document(sieve, journal, why))
@@ -259,12 +253,6 @@ def _told(
     live: bool,
 ) -> int:
     """Print the end of a run; gives the exit code."""
-    from fleetsieve.certificate import gap_document, plan_document
-    from fleetsieve.presentation.endings import ending
-    from fleetsieve.presentation.plans import show_certificate
-    from fleetsieve.presentation.steps import cost_line
-    from fleetsieve.presentation.terminal import results, say
-    from fleetsieve.runs.stepping import failed_cells, stopped_document
 
     certificate = sieve.certificate
     if as_json:

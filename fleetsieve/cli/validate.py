@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from fleetsieve.bounds.envelope import Envelope
+from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops, told_top
+from fleetsieve.bounds.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
+from fleetsieve.certificate.document import top_document
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit, error_document, fault_documents, tell_failure
 from fleetsieve.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from fleetsieve.bounds.ladder_tops import LadderTop
-    from fleetsieve.files import Folder
+from fleetsieve.files import Folder, bundled_names, read_instance
+from fleetsieve.instance import TAIL_METRICS, Status
+from fleetsieve.loop.cost import grid_cost_gpu_s
+from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
 COUNTS = {
     "classes": ("class", "classes"),
@@ -33,10 +37,6 @@ COUNTS = {
 @options.as_json
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     """Check an instance folder and list every error in its files, each with file, line, column and value."""
-    from fleetsieve.bounds.ladder_tops import told_top
-    from fleetsieve.certificate.document import top_document
-    from fleetsieve.files import bundled_names, read_instance
-    from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
     if list_bundled:
         names = list(bundled_names())
@@ -84,8 +84,6 @@ def _counted(number: int, one: str, many: str) -> str:
 
 
 def _tops(read: Folder) -> tuple[LadderTop, ...]:
-    from fleetsieve.bounds.envelope import Envelope
-    from fleetsieve.bounds.ladder_tops import ladder_tops
 
     return ladder_tops(Envelope.of(read.instance, read.measurements)) if read.measurements else ()
 
@@ -97,7 +95,6 @@ LIMITS_SHOWN = 12
 
 def _limits(read: Folder) -> list[str]:
     """The limits of the classes as they were understood: in seconds, whatever unit the file has."""
-    from fleetsieve.instance import TAIL_METRICS
 
     limited = [(c.name, asdict(c.slo)) for c in read.instance.classes]
     lines = []
@@ -114,9 +111,6 @@ def _limits(read: Folder) -> list[str]:
 
 
 def _summary(read: Folder) -> dict[str, Any]:
-    from fleetsieve.bounds.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
-    from fleetsieve.instance import Status
-    from fleetsieve.loop.cost import grid_cost_gpu_s
 
     instance = read.instance
     cells = [cell for cell in instance.cells if not cell.excluded]

@@ -193,7 +193,7 @@ def test_without_a_solver(cli, folder, tmp_path, monkeypatch, arguments):
         raise SolverMissing("highspy is not installed", "pip install highspy")
 
     monkeypatch.setattr("fleetsieve.engines.solving.highs.ready", missing)
-    monkeypatch.setattr("fleetsieve.engines.solving.ready", missing)
+    monkeypatch.setattr("fleetsieve.cli.run.ready", missing)
     said = cli(*(argument.format(small=folder.path) for argument in arguments), "--json")
     assert said.code == 3
     assert "pip install highspy" in json.dumps(said.document)
@@ -254,8 +254,8 @@ def test_an_interrupt_of_every_command_is_one_document(cli, folder, tmp_path, mo
         raise KeyboardInterrupt
 
     (tmp_path / "serve.toml").write_text('[serve]\nmodel = "m"\n')
-    monkeypatch.setattr("fleetsieve.files.resolve", interrupt)
-    monkeypatch.setattr("fleetsieve.files.folder.resolve", interrupt)
+    for name in ("files.folder", "cli.run", "cli.simulate"):
+        monkeypatch.setattr(f"fleetsieve.{name}.resolve", interrupt)
     said = called(cli, arguments, folder.path)
     assert (said.code, said.document["error"]["kind"]) == (130, "Interrupted")
 
@@ -283,7 +283,7 @@ def test_an_extra_that_is_missing_is_one_document(cli, folder, monkeypatch, miss
 
 
 def test_a_defect_of_ours_is_one_document_and_a_traceback(cli, capsys, folder, monkeypatch):
-    monkeypatch.setattr("fleetsieve.files.read_instance", lambda *_: 1 // 0)
+    monkeypatch.setattr("fleetsieve.cli.solve.read_instance", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         cli("solve", folder.path, "--json")
     told = json.loads(capsys.readouterr().out)

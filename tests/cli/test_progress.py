@@ -72,7 +72,7 @@ def test_a_dry_run_gives_the_commands_before_it_imagines_runs(cli, tmp_path, mon
         before.extend(capsys.readouterr())
         return forecast_gpu_s(*arguments)
 
-    monkeypatch.setattr("fleetsieve.studies.forecast.forecast_gpu_s", forecast)
+    monkeypatch.setattr("fleetsieve.cli.dry_run.forecast_gpu_s", forecast)
     monkeypatch.setattr(progress, "QUIET_S", 0.01)
     said = cli("run", "sim-chat-code-16gpu", "--probe", "vllm", "--config", "serve.toml", "--dry-run")
     assert said.code == 0
