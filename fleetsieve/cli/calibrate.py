@@ -57,11 +57,13 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
             "no results are stored: the next call starts from the first trial; fewer --trials or more --jobs take less time",
         )
         raise
-    counts = [Counts.of(s.treatment, own, exact) for s, own in zip(chosen, outcomes, strict=True)]
+    counts = [Counts.of(s.treatment, of_trials, exact) for s, of_trials in zip(chosen, outcomes, strict=True)]
     nominal = 1.0 - read.instance.certificate.confidence
     if as_json:
         emit(study_document(read.instance.name, RECORDS if spread is None else spread, policy, seed, nominal, counts))
     else:
-        told = "requests resampled" if spread is None else "sigma " + ", ".join(f"{k} {v:g}" for k, v in spread.items())
-        show_calibration(results(), read.instance.name, told, nominal, counts)
+        spreads = (
+            "requests resampled" if spread is None else "sigma " + ", ".join(f"{k} {v:g}" for k, v in spread.items())
+        )
+        show_calibration(results(), read.instance.name, spreads, nominal, counts)
     return 0

@@ -113,8 +113,8 @@ def command(
             entry["rules"] = [rule.document for rule in rules]
         emit(whole)
     else:
-        for own, rules in zip(found, ruled, strict=True):
-            show_comparison(results(), own, rules)
+        for comparison, rules in zip(found, ruled, strict=True):
+            show_comparison(results(), comparison, rules)
     return 0
 
 

@@ -34,8 +34,8 @@ def command(config: Path | None, no_start: bool, as_json: bool) -> int:
             checks += examine_live(stated, start=not no_start)
     healthy = all(check.ok for check in checks)
     if as_json:
-        told = [{"name": c.name, "ok": c.ok, "detail": c.detail, "hint": c.hint or None} for c in checks]
-        emit({"ok": healthy, "checks": told})
+        documents = [{"name": c.name, "ok": c.ok, "detail": c.detail, "hint": c.hint or None} for c in checks]
+        emit({"ok": healthy, "checks": documents})
     else:
         for c in checks:
             hint = f" ({c.hint})" if c.hint else ""

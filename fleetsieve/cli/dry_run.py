@@ -80,8 +80,10 @@ def dry_run(source: Path, probing: Probing | None, wanted: RunStart, prior: Path
     named = first.key if first is not None else "none"
     say(results(), f"{len(cells)} cells may be measured; the first would be {named}")
     low, middle, high = costs_gpu_s[0], costs_gpu_s[len(costs_gpu_s) // 2], costs_gpu_s[-1]
-    told = f"{middle:,.0f} GPU-seconds ({low:,.0f} to {high:,.0f} in {DRAWS} simulated runs with exact measurements)"
-    say(results(), f"expected: {told}")
+    expected = (
+        f"{middle:,.0f} GPU-seconds ({low:,.0f} to {high:,.0f} in {DRAWS} simulated runs with exact measurements)"
+    )
+    say(results(), f"expected: {expected}")
     say(results(), f"full grid: {grid:,.0f} GPU-seconds")
     say(results(), f"worst case, every cell measured {looks} times with a server start each: {worst:,.0f} GPU-seconds")
     return 0

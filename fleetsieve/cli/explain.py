@@ -45,11 +45,11 @@ def command(
     tell_suspicions(read.suspicions)
     keys = _chosen(read.instance, class_name, tp, load)
     with working("solving"):
-        told = account(state_of(read, read_history(read.path), Milp(), policy), keys)
+        found = account(state_of(read, read_history(read.path), Milp(), policy), keys)
     if as_json:
-        emit(account_document(told))
+        emit(account_document(found))
     else:
-        show_account(results(), told)
+        show_account(results(), found)
     return 0
 
 

@@ -60,9 +60,9 @@ def command(
         )
     if grid == bool(cells):
         raise UsageError("measure needs cells: --cell CLASS,TP,LOAD, or --grid for all of them")
-    for flag, value, least in (("--repeat", repeat, 1), ("--seed", seed, 0)):
-        if value < least:
-            raise UsageError(f"{flag} is {value}, not a whole number >= {least}")
+    for flag, value, lowest in (("--repeat", repeat, 1), ("--seed", seed, 0)):
+        if value < lowest:
+            raise UsageError(f"{flag} is {value}, not a whole number >= {lowest}")
     probing = probings.asked(False, VLLM, config, endpoints, None)
     assert probing is not None
     with _held(path):

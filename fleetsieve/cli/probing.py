@@ -182,9 +182,9 @@ def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
     tps = sorted({cell.key.tp for cell in instance.cells})
     for tp in config.per_tp:
         if tp not in tps:
-            told = ", ".join(map(str, tps))
+            known = ", ".join(map(str, tps))
             raise UsageError(
-                f"serve.toml has [serve.tp.{tp}], and {instance.name} has no cell of TP {tp}", f"it has TP {told}"
+                f"serve.toml has [serve.tp.{tp}], and {instance.name} has no cell of TP {tp}", f"it has TP {known}"
             )
 
 

@@ -60,8 +60,8 @@ def go_on(journal: Journal, probing: Probing, *, as_json: bool, by_verdict: bool
             "yellow",
         )
     if cut := journal.mend():
-        told = "an incomplete last row of measurements.csv, as after a kill, was removed"
-        say(messages(), f"note: {told}; if you added it by hand, add it again with a line end: {cut}", "yellow")
+        note = "an incomplete last row of measurements.csv, as after a kill, was removed"
+        say(messages(), f"note: {note}; if you added it by hand, add it again with a line end: {cut}", "yellow")
     read = _under_its_rules(_read(journal), journal)
     _keep_config(journal, probing, read)
     prior = read_predictions(journal.folder / PRIOR, read.instance).predictions if journal.prior_sha256 else None
@@ -83,7 +83,9 @@ def go_on(journal: Journal, probing: Probing, *, as_json: bool, by_verdict: bool
         )
         raise
     with _hinting(_way_on(journal, probing)):
-        return _told(journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live)
+        return _print_end(
+            journal, sieve, grid_gpu_s, cells, why, as_json=as_json, by_verdict=by_verdict, live=probing.live
+        )
 
 
 @contextmanager
@@ -144,8 +146,8 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
     number = journal.start.rule_set
     rule_set(number)
     if number != CURRENT:
-        told = f"note: this run keeps rule set {number}; `fleetsieve certify` checks its certificate under set {CURRENT} too"
-        say(messages(), told)
+        note = f"note: this run keeps rule set {number}; `fleetsieve certify` checks its certificate under set {CURRENT} too"
+        say(messages(), note)
     return replace(read, instance=under(read.instance, number))
 
 
@@ -199,8 +201,10 @@ def _looped(
     console = messages()
     missing = probe.missing(read.instance) if isinstance(probe, Replay) else ()
     if missing:
-        told = f"warning: {len(missing)} cells without a row in the table are left out, the first of them {missing[0]}"
-        say(console, told, "yellow")
+        warning = (
+            f"warning: {len(missing)} cells without a row in the table are left out, the first of them {missing[0]}"
+        )
+        say(console, warning, "yellow")
     looks = probe.looks or {}
     cells = [cell for cell in read.instance.cells if not cell.excluded and cell.key in looks]
     grid_gpu_s = grid()
@@ -241,7 +245,7 @@ def _certified(journal: Journal, sieve: Sieve) -> str:
     return why
 
 
-def _told(
+def _print_end(
     journal: Journal,
     sieve: Sieve,
     grid_gpu_s: float,

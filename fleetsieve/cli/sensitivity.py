@@ -34,7 +34,7 @@ from fleetsieve.presentation.progress import Advancing, progress
 from fleetsieve.presentation.sensitivity import show_map, show_study
 from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
 
-MOST_AXES = 2
+MAX_AXES = 2
 SLO_EXAMPLE, SLO_EXAMPLE_MS = "--slo chat.e2e_p99_s=10:60", "--slo chat.ttft_p99_s=200ms:800ms"
 
 
@@ -161,7 +161,7 @@ def _axes(
     axes += [DemandAxis(None, *_range("--demand-scale", text, "--demand-scale 0.5:2")) for text in scales]
     axes += [EpsilonAxis(*_range("--epsilon", text, "--epsilon 0.01:0.2")) for text in epsilons]
     axes += [GpusAxis(*_range("--gpus", text, "--gpus 8:64")) for text in sizes]
-    if not 1 <= len(axes) <= MOST_AXES:
+    if not 1 <= len(axes) <= MAX_AXES:
         raise UsageError(
             f"{len(axes)} axes are given, not one or two" if axes else "no axis is given",
             "for example --slo chat.e2e_p99_s=10:60, or --demand-scale 0.5:2 --gpus 8:64",

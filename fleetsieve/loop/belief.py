@@ -79,22 +79,26 @@ class Outcome:
 class ClassBelief:
     """The belief about one class given its envelope."""
 
-    def __init__(self, own: ClassEnvelope, capacity_hint_rps: float, predicted: Predictions | None = None) -> None:
+    def __init__(
+        self, class_envelope: ClassEnvelope, capacity_hint_rps: float, predicted: Predictions | None = None
+    ) -> None:
         """`capacity_hint_rps` > 0 centres the prior of capacity where nothing was measured; `predicted` is what a tool says."""
-        self._own = own
-        cells = [cell for arm in own.view.arms.values() for cell in arm]
+        self._class_envelope = class_envelope
+        cells = [cell for arm in class_envelope.view.arms.values() for cell in arm]
         self._tp = _middle([float(c.key.tp) for c in cells])
         self._load = _middle([c.offered for c in cells if c.offered])
-        self._limits = {m: limit for m in TAIL_METRICS if (limit := own.view.workload.slo.limit_s(m)) is not None}
+        self._limits = {
+            m: limit for m in TAIL_METRICS if (limit := class_envelope.view.workload.slo.limit_s(m)) is not None
+        }
         self._hint = capacity_hint_rps
         self._fits: dict[str, Fit] = {}
         self._trusted: dict[str, tuple[Fit, Mapping[CellKey, float]]] = {}
         for quantity in ("capacity", *self._limits):
             measured = self._measured(cells, quantity)
             self._fits[quantity] = self._fit(PRIORS[quantity], measured)
-            told = self._predicted(cells, quantity, predicted) if predicted else {}
-            if told and (fit := self._trust(quantity, measured, told)) is not None:
-                self._trusted[quantity] = fit, told
+            predictions = self._predicted(cells, quantity, predicted) if predicted else {}
+            if predictions and (fit := self._trust(quantity, measured, predictions)) is not None:
+                self._trusted[quantity] = fit, predictions
 
     def _features(self, cell: Cell) -> Floats:
         load = math.log2(cell.offered / self._load) if cell.offered else 0.0
@@ -107,10 +111,10 @@ class ClassBelief:
         """The measured cells and ln(quantity / scale)."""
         found = []
         for cell in cells:
-            known = self._own.view.known.get(cell.key)
-            told = (known.capacity_rps if quantity == "capacity" else known.tail_s(quantity)) if known else None
-            if told is not None and told.lo > 0.0 and math.isfinite(told.hi):
-                found.append((cell, math.log(math.sqrt(told.lo * told.hi) / self._scale(quantity))))
+            known = self._class_envelope.view.known.get(cell.key)
+            interval = (known.capacity_rps if quantity == "capacity" else known.tail_s(quantity)) if known else None
+            if interval is not None and interval.lo > 0.0 and math.isfinite(interval.hi):
+                found.append((cell, math.log(math.sqrt(interval.lo * interval.hi) / self._scale(quantity))))
         return found
 
     def _predicted(self, cells: Sequence[Cell], quantity: str, predicted: Predictions) -> dict[CellKey, float]:
@@ -130,11 +134,11 @@ class ClassBelief:
         return Fit(covariance @ weighted, covariance, prior.residual)
 
     def _trust(
-        self, quantity: str, measured: Sequence[tuple[Cell, float]], told: Mapping[CellKey, float]
+        self, quantity: str, measured: Sequence[tuple[Cell, float]], predictions: Mapping[CellKey, float]
     ) -> Fit | None:
         """The regression on ln(measured / predicted); None when what was measured is less probable with it than without it."""
-        both = [(cell, y) for cell, y in measured if cell.key in told]
-        off = [(cell, y - told[cell.key]) for cell, y in both]
+        both = [(cell, y) for cell, y in measured if cell.key in predictions]
+        off = [(cell, y - predictions[cell.key]) for cell, y in both]
         if both and self._evidence(BIASES[quantity], off) < self._evidence(PRIORS[quantity], both):
             return None
         return self._fit(BIASES[quantity], off)
@@ -149,8 +153,8 @@ class ClassBelief:
 
     def predict(self, cell: Cell, quantity: str) -> tuple[float, float]:
         """Mean and standard deviation of ln(quantity / scale); the scale is the limit, or the capacity hint."""
-        fit, told = self._trusted.get(quantity, (None, {}))
-        centre = told.get(cell.key)
+        fit, interval = self._trusted.get(quantity, (None, {}))
+        centre = interval.get(cell.key)
         if fit is None or centre is None:
             fit, centre = self._fits[quantity], 0.0
         x = self._features(cell)
@@ -159,9 +163,9 @@ class ClassBelief:
     def _tail(self, b: CellBounds, metric: str) -> tuple[float, float, float]:
         """Chance that the tail meets its limit, and its median (seconds) if it does and if it does not."""
         limit = self._limits[metric]
-        known = self._own.view.known.get(b.cell.key)
-        if known is not None and (told := known.tail_s(metric)) is not None and told.is_point:
-            return (1.0 if told.hi <= limit else 0.0), told.lo, told.hi
+        known = self._class_envelope.view.known.get(b.cell.key)
+        if known is not None and (interval := known.tail_s(metric)) is not None and interval.is_point:
+            return (1.0 if interval.hi <= limit else 0.0), interval.lo, interval.hi
         mean, sd = self.predict(b.cell, metric)
         floor = b.tails_s[metric].lo
         low = NORMAL.cdf((math.log(floor / limit) - mean) / sd) if floor > 0.0 else 0.0
@@ -176,8 +180,8 @@ class ClassBelief:
 
         Another look at a measured cell will probably show what was measured, as far off as runs differ.
         """
-        known = self._own.view.known.get(b.cell.key)
-        if known is not None and known.measured and not lacks(known, self._own.view.workload.slo):
+        known = self._class_envelope.view.known.get(b.cell.key)
+        if known is not None and known.measured and not lacks(known, self._class_envelope.view.workload.slo):
             return self._repeated(b, known, quantiles)
         tails = {metric: self._tail(b, metric) for metric in self._limits}
         meets = math.prod(p for p, _, _ in tails.values())
@@ -194,7 +198,7 @@ class ClassBelief:
 
     def _repeated(self, b: CellBounds, known: KnownCell, quantiles: Sequence[float]) -> list[Outcome]:
         """One more look at a measured cell: slow or fast as a whole, since a bad run has worse tails and serves less."""
-        spreads = self._own.view.rules.spreads
+        spreads = self._class_envelope.view.rules.spreads
         looks = known.count(Status.OK)
         outcomes = []
         for quantile, weight in zip(quantiles, _weights(quantiles), strict=True):
@@ -202,13 +206,13 @@ class ClassBelief:
             capacity = _shifted(b.capacity_rps, spreads.get(THROUGHPUT), looks, 1.0 - quantile)
             success = (b.success.lo + b.success.hi) / 2.0
             imagined = imagine(
-                known, b.cell, self._own.view.rules, capacity_rps=capacity, tails_s=tails, success=success
+                known, b.cell, self._class_envelope.view.rules, capacity_rps=capacity, tails_s=tails, success=success
             )
             outcomes.append(Outcome(weight, imagined))
         return outcomes
 
     def _imagined(self, known: KnownCell | None, cell: Cell, capacity: float, tails: Mapping[str, float]) -> KnownCell:
-        return imagine(known, cell, self._own.view.rules, capacity_rps=capacity, tails_s=tails)
+        return imagine(known, cell, self._class_envelope.view.rules, capacity_rps=capacity, tails_s=tails)
 
     def _capacities(self, b: CellBounds, quantiles: Sequence[float]) -> list[tuple[float, float]]:
         """What the capacity may be (requests/s) and how probable it is; an open loop in its SLO serves what it is offered."""
@@ -238,10 +242,12 @@ def _middle(values: Sequence[float]) -> float:
     return math.exp(math.fsum(math.log(v) for v in values) / len(values)) if values else 1.0
 
 
-def _shifted(told: Interval, spread: Spread | None, looks: int, quantile: float) -> float:
+def _shifted(interval: Interval, spread: Spread | None, looks: int, quantile: float) -> float:
     """What a further look shows of a quantity that was told to be in `told`, at a quantile of how runs and their mean differ."""
-    if told.lo <= 0.0 or math.isinf(told.hi):
-        return told.lo
-    middle = math.log(told.lo * told.hi) / 2.0
-    sigma = spread.sigma * math.sqrt(1.0 + 1.0 / looks) if spread is not None else math.log(told.hi / told.lo) / 6.0
+    if interval.lo <= 0.0 or math.isinf(interval.hi):
+        return interval.lo
+    middle = math.log(interval.lo * interval.hi) / 2.0
+    sigma = (
+        spread.sigma * math.sqrt(1.0 + 1.0 / looks) if spread is not None else math.log(interval.hi / interval.lo) / 6.0
+    )
     return math.exp(middle + sigma * _quantile(quantile))

@@ -99,8 +99,8 @@ class Sieve:
         if seed < 0:
             raise UsageError(f"a seed of {seed} is below 0")
         allowed = MappingProxyType(dict(looks)) if looks is not None else None
-        told = cls(instance, policy, engine, seed, allowed, stop=stop, prior=prior).tell(*measurements)
-        return replace(told, running=None, spent_gpu_s=0.0)
+        begun = cls(instance, policy, engine, seed, allowed, stop=stop, prior=prior).tell(*measurements)
+        return replace(begun, running=None, spent_gpu_s=0.0)
 
     @cached_property
     def envelope(self) -> Envelope:
@@ -115,7 +115,7 @@ class Sieve:
     @cached_property
     def candidates(self) -> tuple[CellKey, ...]:
         """The cells that may be asked for, in the fixed order of names."""
-        return tuple(key for key, told in self.standings.items() if told.asks)
+        return tuple(key for key, standing in self.standings.items() if standing.asks)
 
     @cached_property
     def standings(self) -> Mapping[CellKey, Standing]:
@@ -123,27 +123,27 @@ class Sieve:
 
         Cells that move no decision now are set aside while others are left that may settle the verdict.
         """
-        told = dict(self._measurable)
-        waiting = frozenset(key for key, why in told.items() if why.asks)
+        found = dict(self._measurable)
+        waiting = frozenset(key for key, why in found.items() if why.asks)
         if self.certificate.verdict is not Verdict.UNDECIDED:
-            return MappingProxyType(told | dict.fromkeys(waiting, Standing.DECIDED))
-        first = frozenset(key for key in waiting if not self._moves_nothing(key, told[key]))
+            return MappingProxyType(found | dict.fromkeys(waiting, Standing.DECIDED))
+        first = frozenset(key for key in waiting if not self._moves_nothing(key, found[key]))
         if first and not self._futile(first):
-            return MappingProxyType(told | dict.fromkeys(waiting - first, Standing.SET_ASIDE))
+            return MappingProxyType(found | dict.fromkeys(waiting - first, Standing.SET_ASIDE))
         futile = waiting if waiting and self._futile(waiting) else ()
-        return MappingProxyType(told | dict.fromkeys(futile, Standing.FUTILE))
+        return MappingProxyType(found | dict.fromkeys(futile, Standing.FUTILE))
 
     @cached_property
     def _measurable(self) -> Mapping[CellKey, Standing]:
         """As the bounds say, but for what this run has no further row of."""
-        told = standings(self.envelope)
+        found = standings(self.envelope)
         if self.looks is None:
-            return told
+            return found
         taken = Counter(row.key for row in self.measurements)
-        for key, why in told.items():
+        for key, why in found.items():
             if why.asks and taken[key] >= self.looks.get(key, 0):
-                told[key] = Standing.ROWS_USED if key in self.looks else Standing.NO_ROW
-        return told
+                found[key] = Standing.ROWS_USED if key in self.looks else Standing.NO_ROW
+        return found
 
     def _moves_nothing(self, key: CellKey, why: Standing) -> bool:
         """Whether another measurement only narrows a cell that neither plan uses, of a class that is served."""
@@ -156,8 +156,12 @@ class Sieve:
     @cached_property
     def _unserved(self) -> frozenset[str]:
         """Classes that may be servable, and of which nothing is served yet."""
-        served = {got.class_name for got in self.certificate.conservative.classes if got.served_rps > 0.0}
-        return frozenset(n for n, own in self.envelope.classes.items() if own.servable and n not in served)
+        served = {
+            class_plan.class_name for class_plan in self.certificate.conservative.classes if class_plan.served_rps > 0.0
+        }
+        return frozenset(
+            n for n, class_envelope in self.envelope.classes.items() if class_envelope.servable and n not in served
+        )
 
     @property
     def finished(self) -> bool:
@@ -174,13 +178,13 @@ class Sieve:
         classes = self.envelope.classes
         stuck = any(
             b.possible and not b.committable and key not in asked and b.measured
-            for own in classes.values()
-            for key, b in own.bounds.items()
+            for class_envelope in classes.values()
+            for key, b in class_envelope.bounds.items()
         )
         if not stuck or any(key.class_name in self._unserved and self._measurable[key].may_commit for key in asked):
             return False
         of_class = [frozenset(key for key in asked if key.class_name == name) for name in classes]
-        good = dict.fromkeys((asked, frozenset(), *of_class, *(asked - own for own in of_class)))
+        good = dict.fromkeys((asked, frozenset(), *of_class, *(asked - class_envelope for class_envelope in of_class)))
         ends = (self.envelope.hoped(served).without(asked - served) for served in good)
         return all(certify(end, self.engine).verdict is Verdict.UNDECIDED for end in ends)
 
@@ -251,14 +255,14 @@ class Sieve:
         Raises:
             UsageError: when a row is of a cell that the instance does not have.
         """
-        told = {(row.key, row.seed) for row in self.measurements}
+        seen = {(row.key, row.seed) for row in self.measurements}
         fresh: list[Measurement] = []
         spent, running = self.spent_gpu_s, self.running
         for row in rows:
             if row.key not in self.instance.cell_by_key:
                 raise UsageError(f"a measurement of {row.key}, which is not a cell of {self.instance.name}")
-            if (row.key, row.seed) not in told:
-                told.add((row.key, row.seed))
+            if (row.key, row.seed) not in seen:
+                seen.add((row.key, row.seed))
                 fresh.append(row)
                 spent += row_cost_gpu_s(self.instance, row, running)
                 running = server_after(self.instance, row)

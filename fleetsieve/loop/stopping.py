@@ -95,9 +95,9 @@ def gap_rps(certificate: Certificate) -> float:
     c = certificate
     reach = c.lower.min_fulfilment + c.gap.min_fulfilment
     lacking = math.fsum(
-        got.demand_rps * max(0.0, reach - got.fulfilment)
-        for demand, got in zip(c.conservative.problem.classes, c.conservative.classes, strict=True)
-        if demand.in_minimum and got.demand_rps > 0.0
+        class_plan.demand_rps * max(0.0, reach - class_plan.fulfilment)
+        for demand, class_plan in zip(c.conservative.problem.classes, c.conservative.classes, strict=True)
+        if demand.in_minimum and class_plan.demand_rps > 0.0
     )
     total = c.conservative.problem.total_demand_rps
     return min(c.gap.goodput * total + lacking, total - c.lower.goodput_rps)
@@ -107,8 +107,8 @@ def best_rps_per_gpu(envelope: Envelope) -> float | None:
     """The most requests/s per GPU that a cell which can be committed is sure to sustain; None before there is one."""
     rates = [
         b.capacity_rps.lo * envelope.instance.fleet.max_utilisation / b.cell.gpus
-        for own in envelope.classes.values()
-        for b in own.bounds.values()
+        for class_envelope in envelope.classes.values()
+        for b in class_envelope.bounds.values()
         if b.committable
     ]
     return max(rates, default=0.0) or None

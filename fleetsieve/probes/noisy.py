@@ -74,7 +74,7 @@ def long_run(table: Iterable[Measurement]) -> tuple[Measurement, ...]:
     rows: dict[CellKey, list[Measurement]] = {}
     for row in table:
         rows.setdefault(row.key, []).append(row)
-    return tuple(_merged(own) for own in rows.values())
+    return tuple(_merged(of_cell) for of_cell in rows.values())
 
 
 def _merged(rows: list[Measurement]) -> Measurement:

@@ -24,7 +24,7 @@ class Replay:
         rows: dict[CellKey, list[Measurement]] = {}
         for row in measured:
             rows.setdefault(row.key, []).append(row)
-        known = {(row.key, row.seed) for own in rows.values() for row in own}
+        known = {(row.key, row.seed) for of_cell in rows.values() for row in of_cell}
         hidden = sorted(table, key=lambda row: row.seed)
         for row in hidden:
             if (row.key, row.seed) not in known:
@@ -34,7 +34,7 @@ class Replay:
     @property
     def looks(self) -> Mapping[CellKey, int]:
         """Rows of each cell, measured or hidden; after the last one the cell is exhausted."""
-        return MappingProxyType({key: len(own) for key, own in self._rows.items()})
+        return MappingProxyType({key: len(of_cell) for key, of_cell in self._rows.items()})
 
     def missing(self, instance: Instance) -> tuple[CellKey, ...]:
         """Cells of the instance without a row (the operator's exclusions aside): they are left out of the run."""
@@ -50,7 +50,7 @@ class Replay:
         Raises:
             UsageError: when the table has no such row.
         """
-        own = self._rows.get(key, [])
-        if look >= len(own):
-            raise UsageError(f"the table has {len(own)} rows of {key}; look {look + 1} was asked for")
-        return own[look]
+        of_cell = self._rows.get(key, [])
+        if look >= len(of_cell):
+            raise UsageError(f"the table has {len(of_cell)} rows of {key}; look {look + 1} was asked for")
+        return of_cell[look]

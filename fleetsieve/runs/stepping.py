@@ -141,8 +141,8 @@ def _stored(
 
 def final_document(sieve: Sieve, journal: Journal, explanation: str = "") -> Line:
     """The certificate of a finished run, with the digests of its files; `explanation` goes after the verdict's sentence."""
-    told = f"{explanation} {sieve.stopped.sentence}".strip() if sieve.stopped is not None else explanation
-    return certificate_document(sieve.certificate, digests(journal.folder), told, stopped_document(sieve))
+    text = f"{explanation} {sieve.stopped.sentence}".strip() if sieve.stopped is not None else explanation
+    return certificate_document(sieve.certificate, digests(journal.folder), text, stopped_document(sieve))
 
 
 def stopped_document(sieve: Sieve) -> dict[str, float] | None:

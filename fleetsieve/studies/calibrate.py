@@ -191,7 +191,7 @@ def trials(
         outcomes[place].append(outcome)
         if progress is not None:
             progress(done, len(tasks))
-    return tuple(tuple(own) for own in outcomes)
+    return tuple(tuple(of_setting) for of_setting in outcomes)
 
 
 def _outcomes(chosen: Sequence[Setting], tasks: Sequence[tuple[int, int]], jobs: int) -> Iterator[Outcome]:

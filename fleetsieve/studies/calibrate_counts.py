@@ -113,13 +113,13 @@ def study_document(
     instance: str, noise: Any, policy: str, seed: int, nominal: float, counts: Iterable[Counts]
 ) -> dict[str, Any]:
     """The whole study as JSON values; `noise` is σ per quantity, or "records"; `nominal` is 1 - confidence."""
-    told = list(counts)
+    listed = list(counts)
     return {
         "instance": instance,
         "noise": noise,
         "policy": policy,
         "seed": seed,
         "nominal_rate": nominal,
-        "exact_gpu_s": told[0].exact_gpu_s if told else None,
-        "treatments": [own.document() for own in told],
+        "exact_gpu_s": listed[0].exact_gpu_s if listed else None,
+        "treatments": [counted.document() for counted in listed],
     }

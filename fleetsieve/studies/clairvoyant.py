@@ -189,13 +189,13 @@ class _Master:
             + [starts[s] for s in servers]
         )
         self._rows: list[NDArray[np.float64]] = []
-        self._least: list[float] = []
+        self._lower: list[float] = []
         self._seen: set[Cells] = set()
         for place, cell in enumerate(cells):  # a cell needs its server
             row = np.zeros(len(self._costs))
             row[place], row[len(cells) + servers.index(cell.key.server)] = -1.0, 1.0
             self._rows.append(row)
-            self._least.append(0.0)
+            self._lower.append(0.0)
         self.count = 0
 
     def hit(self, cells: Cells) -> None:
@@ -209,19 +209,19 @@ class _Master:
         outside = [place for key, place in self._place.items() if key not in cells]
         self._add(outside, [self._place[key] for key in cells], 1.0 - len(cells))
 
-    def _add(self, plus: Sequence[int], minus: Sequence[int], least: float) -> None:
+    def _add(self, plus: Sequence[int], minus: Sequence[int], lower: float) -> None:
         row = np.zeros(len(self._costs))
         row[list(plus)] = 1.0
         row[list(minus)] = -1.0
         self._rows.append(row)
-        self._least.append(least)
+        self._lower.append(lower)
         self.count += 1
 
     def cheapest(self) -> Cells | None:
         """The optimum; None when the solver proves none."""
         if not self._keys:  # no class asks for anything that a cell could show
             return None if self._rows else frozenset()
-        constraints = LinearConstraint(np.array(self._rows), np.array(self._least), np.inf) if self._rows else ()
+        constraints = LinearConstraint(np.array(self._rows), np.array(self._lower), np.inf) if self._rows else ()
         result = milp(
             self._costs,
             integrality=np.ones(len(self._costs), dtype=np.int64),

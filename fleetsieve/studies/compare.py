@@ -76,8 +76,8 @@ class Case:
 
 def _spelled(value: Instance | Measurement) -> str:
     """All fields of a value as text: what it prints of itself is a summary, in which different ones may look alike."""
-    told = ", ".join(f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if f.repr)
-    return f"{type(value).__name__}({told})"
+    shown = ", ".join(f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if f.repr)
+    return f"{type(value).__name__}({shown})"
 
 
 @dataclass(frozen=True)

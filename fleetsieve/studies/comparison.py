@@ -62,9 +62,9 @@ def mean_of(sample: Any, axis: int = -1) -> Any:
     return np.mean(sample, axis=axis)
 
 
-def saving(own: Any, random: Any, axis: int = -1) -> Any:
+def saving(spent_gpu_s: Any, random: Any, axis: int = -1) -> Any:
     """The share of the mean of `random` that the mean of `own` saves, as a statistic for `interval95`."""
-    return 1.0 - np.mean(own, axis=axis) / np.mean(random, axis=axis)
+    return 1.0 - np.mean(spent_gpu_s, axis=axis) / np.mean(random, axis=axis)
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ def summarise(results: Results, policy: str) -> Summary:
 
 def _beaten(spent: Sequence[float], random: Sequence[float]) -> float:
     """The share of (run, random draw) pairs in which the run spent less."""
-    own, draws = np.asarray(spent)[:, None], np.asarray(random)[None, :]
-    return float(np.mean(own < draws))
+    spent_gpu_s, draws = np.asarray(spent)[:, None], np.asarray(random)[None, :]
+    return float(np.mean(spent_gpu_s < draws))
 
 
 def document(found: Sequence[Results], *, seed: int) -> dict[str, Any]:

@@ -52,10 +52,10 @@ def sparse(instance: Instance, rows: Sequence[Measurement], engine: Engine) -> D
     for workload in instance.classes:
         ladders = (cells for arm, cells in instance.arms.items() if arm.class_name == workload.name)
         open_to = ([cell for cell in cells if cell.key in table and not cell.excluded] for cells in ladders)
-        own = [_middle(cells) for cells in open_to if cells]
-        probes += own
-        envelope = Envelope.of(instance, [table[cell.key] for cell in own])
-        usable = [cell for cell in own if envelope[cell.key].committable]
+        middles = [_middle(cells) for cells in open_to if cells]
+        probes += middles
+        envelope = Envelope.of(instance, [table[cell.key] for cell in middles])
+        usable = [cell for cell in middles if envelope[cell.key].committable]
         if usable:
             kept.append(max(usable, key=lambda cell: (envelope[cell.key].capacity_rps.lo / cell.gpus, -cell.key.tp)))
     return _decided(instance, [table[cell.key] for cell in kept], probes, engine)

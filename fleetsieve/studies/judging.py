@@ -63,25 +63,25 @@ class Truth:
         counts = certificate.conservative.replica_counts
         if any(isinstance(key, CellKey) and not self.envelope[key].committable for key in counts):
             return Judgement("slo" if certificate.verdict is Verdict.FEASIBLE else self._hopeless(certificate), None)
-        got = evaluate(self.envelope.conservative, counts)
-        regret = self._regret(got)
+        actual = evaluate(self.envelope.conservative, counts)
+        regret = self._regret(actual)
         if certificate.verdict is not Verdict.FEASIBLE:
             return Judgement(self._hopeless(certificate), regret)
         return Judgement(
-            "floor" if not floors_met(got) else "regret" if regret > certificate.epsilon + TIE else "", regret
+            "floor" if not floors_met(actual) else "regret" if regret > certificate.epsilon + TIE else "", regret
         )
 
     def regret(self, replicas: Mapping[Name, int]) -> float:
         """The largest stage regret of a plan whose configurations truly meet their SLOs."""
         return self._regret(evaluate(self.envelope.conservative, replicas))
 
-    def _regret(self, got: Allocation) -> float:
-        total = got.problem.total_demand_rps
+    def _regret(self, actual: Allocation) -> float:
+        total = actual.problem.total_demand_rps
         return max(
             0.0,
-            got.shortfall - self.best.shortfall,
-            self.best.min_fulfilment - got.min_fulfilment,
-            (self.best.goodput_rps - got.goodput_rps) / total if total > 0.0 else 0.0,
+            actual.shortfall - self.best.shortfall,
+            self.best.min_fulfilment - actual.min_fulfilment,
+            (self.best.goodput_rps - actual.goodput_rps) / total if total > 0.0 else 0.0,
         )
 
     def _hopeless(self, certificate: Certificate) -> str:

@@ -44,24 +44,24 @@ from fleetsieve.interval import Interval
 class _Trusted:
     """An assumption that is never dropped."""
 
-    own: Assumption
+    assumption: Assumption
 
     @property
     def name(self) -> str:
-        return self.own.name
+        return self.assumption.name
 
     @property
     def across_arms(self) -> bool:
-        return self.own.across_arms
+        return self.assumption.across_arms
 
     def describe(self) -> str:
-        return self.own.describe()
+        return self.assumption.describe()
 
     def audit(self, view: ClassView) -> Iterable[Contradiction]:
         return ()
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
-        return self.own.limits(view, holds)
+        return self.assumption.limits(view, holds)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Relaxation:
         """`table` has one look at each cell that can be measured."""
         whole = Envelope.of(instance, table.values())
         self._instance, self._gpus = instance, instance.fleet.gpus
-        self._views = {name: own.view for name, own in whole.classes.items()}
+        self._views = {name: class_envelope.view for name, class_envelope in whole.classes.items()}
         self._trusted = tuple(_Trusted(a) for a in whole.assumptions)
         self._epsilon = instance.certificate.epsilon
         self._demand = sum(c.demand_rps for c in instance.classes)
@@ -102,11 +102,14 @@ class Relaxation:
         rounding = sum(c.demand.priority * c.demand.floor * ROUNDED for c in low if c.demand.floor is not None)
         if any(p.open for p in parts) or least_shortfall(low, gpus) > rounding + TIE:
             return False
-        least, most = greatest_min_fulfilment(low, gpus, 0.0), greatest_min_fulfilment(high, gpus, 0.0)
-        if most - least > self._epsilon + TIE:
+        lower_fulfilment, upper_fulfilment = (
+            greatest_min_fulfilment(low, gpus, 0.0),
+            greatest_min_fulfilment(high, gpus, 0.0),
+        )
+        if upper_fulfilment - lower_fulfilment > self._epsilon + TIE:
             return False
-        upper = greatest_goodput(high, gpus, least, 0.0)
-        lower = greatest_goodput(low, gpus, most - self._epsilon, 0.0)
+        upper = greatest_goodput(high, gpus, lower_fulfilment, 0.0)
+        lower = greatest_goodput(low, gpus, upper_fulfilment - self._epsilon, 0.0)
         return upper - lower <= self._epsilon * self._demand + TIE * max(1.0, self._demand)
 
     def _part(self, name: str, cells: frozenset[CellKey]) -> _Part:
@@ -117,8 +120,12 @@ class Relaxation:
             upper = replace(lower, bounds={key: self._assumed(lower.view, b) for key, b in lower.bounds.items()})
             demand = class_demand(upper)
             low, high = (
-                curve(demand, class_configurations(self._instance, own, lower=own is lower), self._gpus)
-                for own in (lower, upper)
+                curve(
+                    demand,
+                    class_configurations(self._instance, class_envelope, lower=class_envelope is lower),
+                    self._gpus,
+                )
+                for class_envelope in (lower, upper)
             )
             committed = demand.demand_rps > 0.0 and lower.committed_choice
             unclear = demand.demand_rps > 0.0 and upper.servable and not committed

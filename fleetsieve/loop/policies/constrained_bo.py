@@ -42,25 +42,31 @@ class ConstrainedBo:
         scores: dict[CellKey, float] = {}
         candidates = set(situation.candidates)
         for name in sorted({key.class_name for key in candidates}):
-            own = situation.envelope.classes[name]
+            class_envelope = situation.envelope.classes[name]
             hint = math.log(look.hint_rps(name))
-            for cells in own.view.arms.values():
+            for cells in class_envelope.view.arms.values():
                 asked = [cell for cell in cells if cell.key in candidates]
                 if asked:
-                    scores |= _arm_scores(own, cells, asked, hint)
+                    scores |= _arm_scores(class_envelope, cells, asked, hint)
         key = best(scores, situation.cost_gpu_s)
         return Choice(key, f"expected improvement of feasible capacity per GPU: {scores[key]:.3g} in ln", scores)
 
 
-def _arm_scores(own: ClassEnvelope, cells: Sequence[Cell], asked: Sequence[Cell], hint: float) -> dict[CellKey, float]:
-    rates = [b.capacity_rps.lo / b.cell.gpus for b in own.bounds.values() if b.committable and b.capacity_rps.lo > 0.0]
+def _arm_scores(
+    class_envelope: ClassEnvelope, cells: Sequence[Cell], asked: Sequence[Cell], hint: float
+) -> dict[CellKey, float]:
+    rates = [
+        b.capacity_rps.lo / b.cell.gpus
+        for b in class_envelope.bounds.values()
+        if b.committable and b.capacity_rps.lo > 0.0
+    ]
     incumbent = math.log(max(rates)) if rates else hint - math.log(sum(c.gpus for c in cells) / len(cells)) - 1.0
-    mean, deviation = _model(own, cells, asked, lambda known: known.capacity_rps, hint, CAPACITY_DEVIATION)
+    mean, deviation = _model(class_envelope, cells, asked, lambda known: known.capacity_rps, hint, CAPACITY_DEVIATION)
     feasible = [1.0] * len(asked)
     for metric in TAIL_METRICS:
-        limit = own.view.workload.slo.limit_s(metric)
+        limit = class_envelope.view.workload.slo.limit_s(metric)
         if limit is not None:
-            tails = _model(own, cells, asked, partial(_tail_s, metric), math.log(limit), TAIL_DEVIATION)
+            tails = _model(class_envelope, cells, asked, partial(_tail_s, metric), math.log(limit), TAIL_DEVIATION)
             meets = [STANDARD.cdf((math.log(limit) - m) / s) for m, s in zip(*tails, strict=True)]
             feasible = [p * q for p, q in zip(feasible, meets, strict=True)]
     return {
@@ -74,18 +80,18 @@ def _tail_s(metric: str, known: KnownCell) -> Interval | None:
 
 
 def _model(
-    own: ClassEnvelope,
+    class_envelope: ClassEnvelope,
     cells: Sequence[Cell],
     asked: Sequence[Cell],
-    told: Callable[[KnownCell], Interval | None],
+    quantity: Callable[[KnownCell], Interval | None],
     prior: float,
     scale: float,
 ) -> tuple[list[float], list[float]]:
     """Mean and deviation of the ln of one quantity at the cells asked, from the measured cells of the arm alone."""
     points = []
     for cell in cells:
-        known = own.view.known.get(cell.key)
-        interval = told(known) if known is not None else None
+        known = class_envelope.view.known.get(cell.key)
+        interval = quantity(known) if known is not None else None
         if interval is not None and interval.lo > 0.0 and math.isfinite(interval.hi):
             points.append((cell, math.log(interval.lo * interval.hi) / 2.0))
     mean, deviation = predictions([c for c, _ in points], [v for _, v in points], asked, scale)

@@ -83,13 +83,15 @@ class Lookahead:
         self._instance = envelope.instance
         self._gpus = envelope.instance.fleet.gpus
         self._beliefs: dict[str, ClassBelief] = {}
-        self._most = max(1, self._gpus - len(envelope.classes) + 1)
+        self._max_gpus = max(1, self._gpus - len(envelope.classes) + 1)
         self._places = {
-            key: place for own in envelope.classes.values() for place, key in enumerate(sorted(own.bounds), start=1)
+            key: place
+            for class_envelope in envelope.classes.values()
+            for place, key in enumerate(sorted(class_envelope.bounds), start=1)
         }
         self._known_parts: dict[Hashable, Part] = {}
         self._known_gaps: dict[tuple[Part, ...], tuple[Gap, float]] = {}
-        self._arms = {name: self._arm_parts(own) for name, own in envelope.classes.items()}
+        self._arms = {name: self._arm_parts(class_envelope) for name, class_envelope in envelope.classes.items()}
         self.parts: Mapping[str, Part] = {name: self._part(name, arms) for name, arms in self._arms.items()}
 
     def hint_rps(self, name: str) -> float:
@@ -97,13 +99,13 @@ class Lookahead:
 
         Otherwise the capacity with which an equal share of the GPUs would just serve the demand.
         """
-        own = self.envelope.classes[name]
-        tops = [b.capacity_rps.hi for b in own.bounds.values()]
+        class_envelope = self.envelope.classes[name]
+        tops = [b.capacity_rps.hi for b in class_envelope.bounds.values()]
         if all(0.0 < top < math.inf for top in tops):
             return OF_THE_BOUND * math.exp(math.fsum(map(math.log, tops)) / len(tops))
         share = self._gpus / len(self.envelope.classes)
-        gpus = [cell.gpus for cells in own.view.arms.values() for cell in cells]
-        hint = own.view.workload.demand_rps / share * (sum(gpus) / len(gpus))
+        gpus = [cell.gpus for cells in class_envelope.view.arms.values() for cell in cells]
+        hint = class_envelope.view.workload.demand_rps / share * (sum(gpus) / len(gpus))
         return hint if hint > 0.0 else 1.0
 
     def belief(self, name: str) -> ClassBelief:
@@ -232,19 +234,19 @@ class Lookahead:
 
     def _committed(self, arms: Mapping[ArmKey, ArmPart]) -> Floats:
         """F_i-(k), the reach of what is committed."""
-        best: Floats = np.maximum.reduce([np.zeros(self._most), *(arm.committed for arm in arms.values())])
+        best: Floats = np.maximum.reduce([np.zeros(self._max_gpus), *(arm.committed for arm in arms.values())])
         return best
 
-    def _arm_parts(self, own: ClassEnvelope) -> dict[ArmKey, ArmPart]:
+    def _arm_parts(self, class_envelope: ClassEnvelope) -> dict[ArmKey, ArmPart]:
         return {
-            arm: self._arm_part(own, [End.of(own.bounds[cell.key]) for cell in cells])
-            for arm, cells in own.view.arms.items()
+            arm: self._arm_part(class_envelope, [End.of(class_envelope.bounds[cell.key]) for cell in cells])
+            for arm, cells in class_envelope.view.arms.items()
         }
 
-    def _arm_part(self, own: ClassEnvelope, ends: Sequence[End]) -> ArmPart:
+    def _arm_part(self, class_envelope: ClassEnvelope, ends: Sequence[End]) -> ArmPart:
         """What the cells of an arm contribute: of those that are alike the first, of those of one size the best."""
-        demand, utilisation = own.view.workload.demand_rps, self._instance.fleet.max_utilisation
-        pool, something = own.view.pools[ends[0].cell.key.pool], NOTHING * demand
+        demand, utilisation = class_envelope.view.workload.demand_rps, self._instance.fleet.max_utilisation
+        pool, something = class_envelope.view.pools[ends[0].cell.key.pool], NOTHING * demand
         lower: dict[tuple[int, float], Cell] = {}
         upper: dict[tuple[int, float], Cell] = {}
         servable = committed_choice = False
@@ -268,14 +270,14 @@ class Lookahead:
 
     def _usable(self, cells: Mapping[tuple[int, float], Cell], demand_rps: float) -> Usable:
         """Those that no other one of their size beats by more than a tie, with their capacities."""
-        most: dict[int, float] = {}
+        largest: dict[int, float] = {}
         for gpus, capacity in cells:
-            most[gpus] = max(most.get(gpus, 0.0), capacity)
+            largest[gpus] = max(largest.get(gpus, 0.0), capacity)
         slack = 2.0 * tolerance(demand_rps)
         return tuple(
             (self._places[cell.key], Configuration(cell.key, cell.key.class_name, gpus, capacity, cell.key.pool))
             for (gpus, capacity), cell in cells.items()
-            if capacity >= most[gpus] - slack
+            if capacity >= largest[gpus] - slack
         )
 
     def _upper_rps(self, capacity_rps: float, demand_rps: float) -> float:
@@ -284,14 +286,14 @@ class Lookahead:
 
     def _added(self, reached: Floats, committed: Floats, demand_rps: float) -> float:
         """What a reach adds to that of what is committed, averaged over the GPUs that the class may get."""
-        return float(np.maximum(0.0, reached - committed).sum()) / (demand_rps * self._most)
+        return float(np.maximum(0.0, reached - committed).sum()) / (demand_rps * self._max_gpus)
 
     def _reach(self, usable: Iterable[tuple[int, float]], demand_rps: float) -> Floats:
         """F(k) for k = 1..K of configurations given as GPUs and requests/s of a replica."""
-        best = np.zeros(self._most)
+        best = np.zeros(self._max_gpus)
         per_size: dict[int, float] = {}
         for gpus, capacity in usable:
             per_size[gpus] = max(per_size.get(gpus, 0.0), capacity)
         for gpus, capacity in per_size.items():
-            np.maximum(best, np.minimum(demand_rps, capacity * (np.arange(1, self._most + 1) // gpus)), out=best)
+            np.maximum(best, np.minimum(demand_rps, capacity * (np.arange(1, self._max_gpus + 1) // gpus)), out=best)
         return best
