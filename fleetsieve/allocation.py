@@ -90,7 +90,7 @@ class Allocation:
         goodput, least = lower_text(self.goodput_rps), lower_text(self.min_fulfilment)
         return summary(
             f"Allocation: {goodput} requests/s on {counted(self.gpus_used, 'GPU')}, min fulfilment {least}",
-            [got.sentence for got in self.classes],
+            [class_plan.sentence for class_plan in self.classes],
         )
 
     @cached_property
@@ -102,8 +102,8 @@ class Allocation:
     def shortfall(self) -> float:
         """Σ over critical i of p_i max(0, δ_i - r_i): 0 when every floor is met."""
         return math.fsum(
-            demand.priority * max(0.0, demand.floor - got.fulfilment)
-            for demand, got in zip(self.problem.classes, self.classes, strict=True)
+            demand.priority * max(0.0, demand.floor - class_plan.fulfilment)
+            for demand, class_plan in zip(self.problem.classes, self.classes, strict=True)
             if demand.floor is not None
         )
 
@@ -111,7 +111,9 @@ class Allocation:
     def min_fulfilment(self) -> float:
         """min_i r_i over the classes that count in the minimum; 1 when none does."""
         counted = (
-            got.fulfilment for demand, got in zip(self.problem.classes, self.classes, strict=True) if demand.in_minimum
+            class_plan.fulfilment
+            for demand, class_plan in zip(self.problem.classes, self.classes, strict=True)
+            if demand.in_minimum
         )
         return min(counted, default=1.0)
 
@@ -191,10 +193,10 @@ class Shortage:
 
 def lacking_rps(critical: Iterable[ClassDemand], served_rps: Mapping[str, float]) -> dict[str, float]:
     """What each class lacks of its floor (requests/s), of those of `served_rps` that miss it by more than rounding."""
-    own = {c.name: (c.floor or 0.0, c.demand_rps) for c in critical if c.name in served_rps}
+    stated = {c.name: (c.floor or 0.0, c.demand_rps) for c in critical if c.name in served_rps}
     return {
         name: floor * demand - served_rps[name]
-        for name, (floor, demand) in own.items()
+        for name, (floor, demand) in stated.items()
         if not floor_met(floor, served_rps[name] / demand)
     }
 
@@ -235,8 +237,8 @@ def floor_met(floor: float, fulfilment: float) -> bool:
 def floors_met(plan: Allocation) -> bool:
     """Whether a plan keeps every critical floor, whatever the priorities: a small one can make the shortfall as small."""
     return all(
-        demand.floor is None or floor_met(demand.floor, got.fulfilment)
-        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
+        demand.floor is None or floor_met(demand.floor, class_plan.fulfilment)
+        for demand, class_plan in zip(plan.problem.classes, plan.classes, strict=True)
     )
 
 
@@ -281,11 +283,11 @@ def evaluate(problem: FleetProblem, replicas: Mapping[Name, int]) -> Allocation:
             faults.append(f"pool {pool.name}: nodes of {pool.gpus_per_node} GPUs cannot host the replicas ({shape})")
     if faults:
         raise SolveFailed("the plan breaks a constraint: " + "; ".join(faults))
-    got = []
+    class_plans = []
     for c in problem.classes:
         q = by_class[c.name][0] if by_class[c.name] else None
-        got.append(ClassAllocation(c.name, c.demand_rps, q, chosen[q.name] if q else 0))
-    return Allocation(problem, tuple(got))
+        class_plans.append(ClassAllocation(c.name, c.demand_rps, q, chosen[q.name] if q else 0))
+    return Allocation(problem, tuple(class_plans))
 
 
 def replica_sizes(problem: FleetProblem, replicas: Mapping[Name, int]) -> dict[GpuPool, Counter[int]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from fleetsieve.errors import spelled_out
 
-MOST_CHARACTERS = 800
-MOST_LINES = 6
+MAX_CHARACTERS = 800
+MAX_LINES = 6
 _LINE, _VALUE = 108, 60
 
 
@@ -27,16 +27,16 @@ def summary(title: str, lines: Iterable[str] = ()) -> str:
       class 5
       and 2 more
     """
-    told = list(lines)
-    rest = [f"and {len(told) - MOST_LINES} more"] if len(told) > MOST_LINES else []
-    return "\n  ".join(_cut(line, _LINE) for line in (title, *told[:MOST_LINES], *rest))
+    rows = list(lines)
+    rest = [f"and {len(rows) - MAX_LINES} more"] if len(rows) > MAX_LINES else []
+    return "\n  ".join(_cut(line, _LINE) for line in (title, *rows[:MAX_LINES], *rest))
 
 
 def brief(value: Any) -> str:
     """A dataclass by its fields that are not left at their default: collections by their size, other values by their first line."""
-    told = ((f, getattr(value, f.name)) for f in fields(value) if f.repr)
-    shown = ", ".join(f"{f.name}={_short(one)}" for f, one in told if one is not None and one is not f.default)
-    return _cut(f"{type(value).__name__}({shown})", MOST_CHARACTERS)
+    values = ((f, getattr(value, f.name)) for f in fields(value) if f.repr)
+    shown = ", ".join(f"{f.name}={_short(one)}" for f, one in values if one is not None and one is not f.default)
+    return _cut(f"{type(value).__name__}({shown})", MAX_CHARACTERS)
 
 
 def counted(count: int, what: str) -> str:
@@ -54,6 +54,6 @@ def _short(value: Any) -> str:
     return _cut(str(value).partition("\n")[0], _VALUE)
 
 
-def _cut(text: str, most: int) -> str:
+def _cut(text: str, limit: int) -> str:
     flat = spelled_out(text.replace("\n", " ").replace("\t", " "))
-    return flat if len(flat) <= most else f"{flat[: most - 3]}..."
+    return flat if len(flat) <= limit else f"{flat[: limit - 3]}..."

@@ -34,7 +34,7 @@ NOISE_KEYS: Mapping[str, str] = MappingProxyType({**{m: f"{m}_p99" for m in TAIL
 """Each quantity that varies from run to run, and its key in `[noise]`."""
 
 
-MOST_DEMAND_RPS = 1e9
+MAX_DEMAND_RPS = 1e9
 """Demands above this are no question about a fleet, and numbers beside such a demand are lost in a solver's tolerances."""
 
 
@@ -140,10 +140,10 @@ class Facts:
         """
         if variant == DEFAULT_VARIANT:
             return self
-        own = self.variants.get(variant)
-        if own is None:
+        stated = self.variants.get(variant)
+        if stated is None:
             return Facts(hbm_bytes_per_s=self.hbm_bytes_per_s)
-        return replace(own, hbm_bytes_per_s=own.hbm_bytes_per_s or self.hbm_bytes_per_s)
+        return replace(stated, hbm_bytes_per_s=stated.hbm_bytes_per_s or self.hbm_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)

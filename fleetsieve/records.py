@@ -42,8 +42,8 @@ class RequestRecords:
         columns = ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok", "scheduled_at_s", "output_tokens")
         lengths = {name: len(column) for name in columns if (column := getattr(self, name)) is not None}
         if len(set(lengths.values())) != 1:
-            told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise UsageError(f"the columns of a look's records differ in length: {told}")
+            text = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise UsageError(f"the columns of a look's records differ in length: {text}")
         if not self.window_s > 0.0:
             raise UsageError(f"a measurement window of {self.window_s:g} s")
 

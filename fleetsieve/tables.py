@@ -31,21 +31,21 @@ def plan_table(plan: Allocation | Certificate) -> pd.DataFrame:
     if isinstance(plan, Certificate):
         plan = plan.conservative
     rows = []
-    for got in plan.classes:
-        name = got.configuration.name if got.configuration is not None else None
+    for class_plan in plan.classes:
+        name = class_plan.configuration.name if class_plan.configuration is not None else None
         key = name if isinstance(name, CellKey) else None
         rows.append(
             {
-                "class": got.class_name,
+                "class": class_plan.class_name,
                 "tp": key.tp if key is not None else None,
                 "load": key.load if key is not None else None,
                 "pool": key.pool if key is not None else None,
                 "variant": key.variant if key is not None else None,
-                "replicas": got.replicas,
-                "gpus": got.gpus,
-                "served_rps": got.served_rps,
-                "demand_rps": got.demand_rps,
-                "fulfilment": got.fulfilment,
+                "replicas": class_plan.replicas,
+                "gpus": class_plan.gpus,
+                "served_rps": class_plan.served_rps,
+                "demand_rps": class_plan.demand_rps,
+                "fulfilment": class_plan.fulfilment,
             }
         )
     return pd.DataFrame(rows)
@@ -60,8 +60,8 @@ def cells_table(known: Envelope | Certificate) -> pd.DataFrame:
     """
     envelope = known.envelope if isinstance(known, Certificate) else known
     rows = []
-    for own in envelope.classes.values():
-        for key, b in own.bounds.items():
+    for class_envelope in envelope.classes.values():
+        for key, b in class_envelope.bounds.items():
             tails = {f"{m}_p99_{end}_s": getattr(b.tails_s[m], end) for m in TAIL_METRICS for end in ("lo", "hi")}
             rows.append(
                 {
@@ -92,8 +92,8 @@ def steps_table(steps: Iterable[Step]) -> pd.DataFrame:
     for step in steps:
         c = step.sieve.certificate
         plan = [
-            f"{got.class_name} {placement(got.configuration.name if got.configuration else None, got.replicas)}"
-            for got in c.conservative.classes
+            f"{one.class_name} {placement(one.configuration.name if one.configuration else None, one.replicas)}"
+            for one in c.conservative.classes
         ]
         rows.append(
             {

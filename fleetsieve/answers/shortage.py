@@ -38,11 +38,11 @@ def why_infeasible(certificate: Certificate) -> str:
     if certificate.verdict is not Verdict.INFEASIBLE:
         return ""
     shortage, exact = shortage_of(certificate)
-    told = sentence(shortage, several_pools=len(certificate.envelope.optimistic.pools) > 1)
+    text = sentence(shortage, several_pools=len(certificate.envelope.optimistic.pools) > 1)
     return (
-        told
+        text
         if exact
-        else f"{told} (at the best bounds of what is not measured; measurements may show that more is missing)"
+        else f"{text} (at the best bounds of what is not measured; measurements may show that more is missing)"
     )
 
 

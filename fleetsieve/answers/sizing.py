@@ -117,7 +117,7 @@ def nodes_by_pool(plan: Allocation) -> dict[str, int]:
     (A partial node never makes them fewer: a whole one hosts what it hosts.)
     """
     sizes = replica_sizes(plan.problem, plan.replica_counts)
-    return {p.name: fewest_nodes(p, own) or 0 for p, own in sizes.items() if p.gpus_per_node is not None}
+    return {p.name: fewest_nodes(p, of_pool) or 0 for p, of_pool in sizes.items() if p.gpus_per_node is not None}
 
 
 def sizing_document(sizing: Sizing) -> Document:

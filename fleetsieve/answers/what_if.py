@@ -9,46 +9,46 @@ from dataclasses import replace
 from fleetsieve.errors import UsageError
 from fleetsieve.files.faults import close_match
 from fleetsieve.files.spelling import respelled
-from fleetsieve.files.toml_schema import MOST_GPUS
-from fleetsieve.instance import MOST_DEMAND_RPS, Instance, WorkloadClass
+from fleetsieve.files.toml_schema import MAX_GPUS
+from fleetsieve.instance import MAX_DEMAND_RPS, Instance, WorkloadClass
 
 
 def with_demand_scale(instance: Instance, scale: float) -> Instance:
     """The instance with every demand times `scale` >= 0; floors are rates and stay.
 
     Raises:
-        UsageError: when the factor is no finite number >= 0, or a demand gets above `MOST_DEMAND_RPS`.
+        UsageError: when the factor is no finite number >= 0, or a demand gets above `MAX_DEMAND_RPS`.
     """
     if not 0.0 <= scale < math.inf:
         raise UsageError(f"the demand scale is {scale}, not a finite number >= 0")
     classes = tuple(replace(c, demand_rps=c.demand_rps * scale) for c in instance.classes)
     scaled = replace(instance, classes=classes)
     for c in scaled.classes:
-        if c.demand_rps > MOST_DEMAND_RPS:
+        if c.demand_rps > MAX_DEMAND_RPS:
             scaled_by = f" after scaling by {scale:g}" if scale != 1.0 else ""
             raise UsageError(
-                f"the demand of {c.name} is {c.demand_rps:g} requests/s{scaled_by}, above {MOST_DEMAND_RPS:g}"
+                f"the demand of {c.name} is {c.demand_rps:g} requests/s{scaled_by}, above {MAX_DEMAND_RPS:g}"
             )
     return scaled
 
 
 def largest_demand_scale(instance: Instance) -> float:
     """The factor up to which all demands may be scaled together; inf where none is above 0."""
-    most = max((c.demand_rps for c in instance.classes), default=0.0)
-    return MOST_DEMAND_RPS / most if most > 0.0 else math.inf
+    largest_rps = max((c.demand_rps for c in instance.classes), default=0.0)
+    return MAX_DEMAND_RPS / largest_rps if largest_rps > 0.0 else math.inf
 
 
 def with_gpus(instance: Instance, gpus: int) -> Instance:
     """The instance on a fleet of `gpus` >= 1 GPUs.
 
     Raises:
-        UsageError: when the fleet has several pools, or `gpus` is not in 1 to `MOST_GPUS`, as in a file.
+        UsageError: when the fleet has several pools, or `gpus` is not in 1 to `MAX_GPUS`, as in a file.
     """
     pools = instance.fleet.pools
     if gpus < 1:
         raise UsageError(f"the number of GPUs is {gpus}, not at least 1")
-    if gpus > MOST_GPUS:
-        raise UsageError(f"the number of GPUs is {gpus}, above {MOST_GPUS}")
+    if gpus > MAX_GPUS:
+        raise UsageError(f"the number of GPUs is {gpus}, above {MAX_GPUS}")
     if len(pools) != 1:
         raise UsageError(
             f"only a fleet of one pool can be given a number of GPUs; {instance.name} has {', '.join(p.name for p in pools)}"

@@ -120,20 +120,20 @@ def implied(view: ClassView, assumptions: Iterable[Assumption]) -> Implied:
 def _bounds(
     view: ClassView,
     cell: Cell,
-    most: tuple[float, str] | None,
+    ceiling: tuple[float, str] | None,
     least: Mapping[str, Mapping[CellKey, tuple[float, str]]],
     exhausted: str,
 ) -> CellBounds:
     known, slo = view.known.get(cell.key), view.workload.slo
     origins: dict[str, str] = {}
     capacity = known.capacity_rps if known else None
-    told = capacity is not None
+    has_capacity = capacity is not None
     if capacity is None:
         capacity = NON_NEGATIVE
-        if most is not None:
-            capacity, origins[CAPACITY] = _at_most(most[0]), most[1]
+        if ceiling is not None:
+            capacity, origins[CAPACITY] = _at_most(ceiling[0]), ceiling[1]
     tails: dict[str, Interval] = {}
-    meets, may_meet = told, True
+    meets, may_meet = has_capacity, True
     for metric, limit in zip(TAIL_METRICS, (slo.max_ttft_p99_s, slo.max_e2e_p99_s, slo.max_tpot_p99_s), strict=True):
         tail = known.tail_s(metric) if known else None
         if tail is None:

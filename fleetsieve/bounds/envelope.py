@@ -46,8 +46,8 @@ class ClassEnvelope:
         found = self.bounds.values()
         counts = {"measured": sum(b.measured for b in found), "to commit": sum(b.committable for b in found)}
         counts["possible"] = sum(b.possible for b in found)
-        told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-        return f"{self.view.workload.name}: {counted(len(self.bounds), 'cell')}, {told}"
+        shown = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        return f"{self.view.workload.name}: {counted(len(self.bounds), 'cell')}, {shown}"
 
     @cached_property
     def servable(self) -> bool:
@@ -97,7 +97,9 @@ class Envelope:
     assumptions: tuple[Assumption, ...] = field(default=())
 
     def __repr__(self) -> str:
-        return summary(f"Envelope of {self.instance.name}", [own.sentence for own in self.classes.values()])
+        return summary(
+            f"Envelope of {self.instance.name}", [class_envelope.sentence for class_envelope in self.classes.values()]
+        )
 
     @classmethod
     def of(cls, instance: Instance, measurements: Iterable[Measurement] = ()) -> Envelope:
@@ -114,17 +116,21 @@ class Envelope:
         classes = {}
         for workload in instance.classes:
             arms = {arm: cells for arm, cells in instance.arms.items() if arm.class_name == workload.name}
-            own = {key: k for key, k in known.items() if key.class_name == workload.name}
-            view = ClassView(workload, arms, own, instance.facts, pools, rules)
+            class_known = {key: k for key, k in known.items() if key.class_name == workload.name}
+            view = ClassView(workload, arms, class_known, instance.facts, pools, rules)
             classes[workload.name] = envelop(view, assumptions)
         return cls(instance, classes, assumptions)
 
     def with_known(self, known: KnownCell) -> Envelope:
         """The envelope if `known` were what is known of its cell; only that cell's class is renewed."""
-        own = self.classes[known.key.class_name]
-        view = replace(own.view, known={**own.view.known, known.key: known})
+        class_envelope = self.classes[known.key.class_name]
+        view = replace(class_envelope.view, known={**class_envelope.view.known, known.key: known})
         arm = self.instance.cell_by_key[known.key].arm
-        renewed = envelop(view, self.assumptions) if self.across_arms else _with_arm(own, view, arm, self.assumptions)
+        renewed = (
+            envelop(view, self.assumptions)
+            if self.across_arms
+            else _with_arm(class_envelope, view, arm, self.assumptions)
+        )
         return replace(self, classes={**self.classes, known.key.class_name: renewed})
 
     def ends_with(self, known: KnownCell) -> list[End]:
@@ -138,14 +144,14 @@ class Envelope:
 
     def assuming(self, assumptions: tuple[Assumption, ...]) -> Envelope:
         """The envelope of the same data under other assumptions."""
-        classes = {name: envelop(own.view, assumptions) for name, own in self.classes.items()}
+        classes = {name: envelop(class_envelope.view, assumptions) for name, class_envelope in self.classes.items()}
         return replace(self, classes=classes, assumptions=assumptions)
 
     def hoped(self, keys: Collection[CellKey]) -> Envelope:
         """The envelope if each of these cells met its SLO and had its upper capacity (cut at what its class demands)."""
 
-        def best(own: ClassEnvelope, b: CellBounds) -> CellBounds:
-            enough = own.view.workload.demand_rps / self.instance.fleet.max_utilisation
+        def best(class_envelope: ClassEnvelope, b: CellBounds) -> CellBounds:
+            enough = class_envelope.view.workload.demand_rps / self.instance.fleet.max_utilisation
             return replace(b, committable=True, capacity_rps=Interval.point(min(b.capacity_rps.hi, enough)))
 
         return self._supposing(keys, best)
@@ -158,8 +164,13 @@ class Envelope:
         self, keys: Collection[CellKey], change: Callable[[ClassEnvelope, CellBounds], CellBounds]
     ) -> Envelope:
         classes = {
-            name: replace(own, bounds={key: change(own, b) if key in keys else b for key, b in own.bounds.items()})
-            for name, own in self.classes.items()
+            name: replace(
+                class_envelope,
+                bounds={
+                    key: change(class_envelope, b) if key in keys else b for key, b in class_envelope.bounds.items()
+                },
+            )
+            for name, class_envelope in self.classes.items()
         }
         return replace(self, classes=classes)
 
@@ -174,7 +185,7 @@ class Envelope:
     @property
     def rules(self) -> Rules:
         """What the intervals of all cells were derived by."""
-        return next((own.view.rules for own in self.classes.values()), Rules())
+        return next((class_envelope.view.rules for class_envelope in self.classes.values()), Rules())
 
     @cached_property
     def unservable(self) -> tuple[str, ...]:
@@ -184,12 +195,17 @@ class Envelope:
     @cached_property
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Every contradiction found, class by class."""
-        return tuple(c for own in self.classes.values() for c in own.contradictions)
+        return tuple(c for class_envelope in self.classes.values() for c in class_envelope.contradictions)
 
     @cached_property
     def in_force(self) -> tuple[Assumption, ...]:
         """The assumptions that bound at least one cell."""
-        used = {name for own in self.classes.values() for b in own.bounds.values() for name in b.origins.values()}
+        used = {
+            name
+            for class_envelope in self.classes.values()
+            for b in class_envelope.bounds.values()
+            for name in b.origins.values()
+        }
         return tuple(a for a in self.assumptions if a.name in used)
 
     @cached_property
@@ -213,9 +229,9 @@ class Envelope:
         return FleetProblem(demands, tuple(configurations), pools)
 
 
-def class_demand(own: ClassEnvelope) -> ClassDemand:
+def class_demand(class_envelope: ClassEnvelope) -> ClassDemand:
     """What a class asks of the fleet."""
-    return demand_of(own.view.workload, servable=own.servable)
+    return demand_of(class_envelope.view.workload, servable=class_envelope.servable)
 
 
 def demand_of(c: WorkloadClass, *, servable: bool) -> ClassDemand:
@@ -223,15 +239,15 @@ def demand_of(c: WorkloadClass, *, servable: bool) -> ClassDemand:
     return ClassDemand(c.name, c.demand_rps, c.priority, c.floor_fulfilment, c.demand_rps <= 0.0 or servable)
 
 
-def class_configurations(instance: Instance, own: ClassEnvelope, *, lower: bool) -> list[Configuration]:
+def class_configurations(instance: Instance, class_envelope: ClassEnvelope, *, lower: bool) -> list[Configuration]:
     """The usable configurations of one class under its lower or upper bounds, in the fixed order of names.
 
     In the upper realisation a capacity is min(c, λ): exact for fulfilment and goodput, and no infinity reaches a model.
     """
-    utilisation, demand = instance.fleet.max_utilisation, own.view.workload.demand_rps
+    utilisation, demand = instance.fleet.max_utilisation, class_envelope.view.workload.demand_rps
     configurations = []
-    for key in sorted(own.bounds):
-        b = own.bounds[key]
+    for key in sorted(class_envelope.bounds):
+        b = class_envelope.bounds[key]
         if b.committable if lower else b.possible:
             end = b.capacity_rps.lo if lower else b.capacity_rps.hi
             capacity = end * utilisation if lower else min(end * utilisation, demand)
@@ -249,14 +265,17 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
     return ClassEnvelope(view, bounds, found.contradictions, {key: why for key, (_, why) in found.exhausted.items()})
 
 
-def _with_arm(own: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]) -> ClassEnvelope:
+def _with_arm(
+    class_envelope: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]
+) -> ClassEnvelope:
     """`envelop(view)` where `view` differs from that of `own` in one arm only, and no assumption looks across arms."""
     renewed = envelop(_alone(view, arm), assumptions)
     return ClassEnvelope(
         view,
-        {**own.bounds, **renewed.bounds},
-        tuple(sorted((*(c for c in own.contradictions if c.arm != arm), *renewed.contradictions))),
-        {key: why for key, why in own.beyond_memory.items() if key not in renewed.bounds} | dict(renewed.beyond_memory),
+        {**class_envelope.bounds, **renewed.bounds},
+        tuple(sorted((*(c for c in class_envelope.contradictions if c.arm != arm), *renewed.contradictions))),
+        {key: why for key, why in class_envelope.beyond_memory.items() if key not in renewed.bounds}
+        | dict(renewed.beyond_memory),
     )
 
 

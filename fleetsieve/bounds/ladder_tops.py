@@ -39,12 +39,15 @@ def ladder_tops(envelope: Envelope) -> tuple[LadderTop, ...]:
     A ladder whose highest rung the operator excluded was cut on purpose, and a class without demand needs no more load.
     """
     found = [
-        top for own in envelope.classes.values() if own.view.workload.demand_rps > 0.0 for top in _tops(envelope, own)
+        top
+        for class_envelope in envelope.classes.values()
+        if class_envelope.view.workload.demand_rps > 0.0
+        for top in _tops(envelope, class_envelope)
     ]
     return tuple(sorted(found, key=lambda top: top.top))
 
 
-def told_top(top: LadderTop) -> str:
+def ladder_top_sentence(top: LadderTop) -> str:
     """One sentence: where the arm ends, and what one more rung could bring."""
     capacity, label = lower_text(top.capacity_rps), top.next.key.load
     bring = (
@@ -58,12 +61,14 @@ def told_top(top: LadderTop) -> str:
     )
 
 
-def _tops(envelope: Envelope, own: ClassEnvelope) -> list[LadderTop]:
-    view = own.view
+def _tops(envelope: Envelope, class_envelope: ClassEnvelope) -> list[LadderTop]:
+    view = class_envelope.view
     ends = [
         (arm, ladder[-1], _next_rung(ladder, view.arms[arm]))
         for arm, ladder in view.ladders.items()
-        if ladder and own.bounds[ladder[-1].key].committable and fits(ladder[-1], view.pools[arm.server.pool])
+        if ladder
+        and class_envelope.bounds[ladder[-1].key].committable
+        and fits(ladder[-1], view.pools[arm.server.pool])
     ]
     if not ends:
         return []
@@ -75,7 +80,11 @@ def _tops(envelope: Envelope, own: ClassEnvelope) -> list[LadderTop]:
     wider = envelop(replace(view, arms=arms), envelope.assumptions)
     return [
         LadderTop(
-            arm, top.key, own.bounds[top.key].capacity_rps.lo, cell, _finite(wider.bounds[cell.key].capacity_rps.hi)
+            arm,
+            top.key,
+            class_envelope.bounds[top.key].capacity_rps.lo,
+            cell,
+            _finite(wider.bounds[cell.key].capacity_rps.hi),
         )
         for arm, top, cell in ends
     ]

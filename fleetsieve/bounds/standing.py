@@ -48,14 +48,14 @@ class Standing(StrEnum):
 _ASKS = frozenset({Standing.NEW, Standing.RETRY, Standing.LACKING, Standing.STRADDLES, Standing.WIDE})
 
 
-def standing(own: ClassEnvelope, b: CellBounds) -> Standing:
+def standing(class_envelope: ClassEnvelope, b: CellBounds) -> Standing:
     """Whether a measurement may still resolve a cell that a plan may use, as far as its bounds tell.
 
     Unmeasured cells that are still possible are new; one whose last measurement failed is tried once more, for that may have been a
     flake (or a first OOM); for measured ones see `_of_measured`. No plan uses a cell whose replica fits no node of its pool, or
     whose class demands nothing.
     """
-    view, known = own.view, own.view.known.get(b.cell.key)
+    view, known = class_envelope.view, class_envelope.view.known.get(b.cell.key)
     useless = view.workload.demand_rps <= 0.0 or not fits(b.cell, view.pools[b.cell.key.pool])
     if not b.possible or b.cell.excluded or useless:
         return Standing.UNUSABLE
@@ -80,7 +80,7 @@ def _of_measured(view: ClassView, b: CellBounds, known: KnownCell) -> Standing:
     recorded = any(row.records is not None for row in known.rows)
     limited = [b.tails_s[m] for m in TAIL_METRICS if slo.limit_s(m) is not None and (recorded or m in spreads)]
     limited += [b.success] if recorded and slo.min_success is not None else []
-    if not b.committable and not all(told.is_point for told in limited):
+    if not b.committable and not all(interval.is_point for interval in limited):
         return Standing.STRADDLES
     wide = (recorded or THROUGHPUT in spreads) and not b.capacity_rps.is_point
     return Standing.WIDE if wide else Standing.SETTLED
@@ -92,15 +92,19 @@ def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
     needed |= {f"{m}_p99_s": known.tail_s(m) for m in TAIL_METRICS if slo.limit_s(m) is not None}
     if slo.min_success is not None:
         needed["success_rate"] = known.success
-    return tuple(column for column, told in needed.items() if told is None)
+    return tuple(column for column, interval in needed.items() if interval is None)
 
 
 def standings(envelope: Envelope) -> dict[CellKey, Standing]:
     """The standing of every cell as far as its bounds tell, in the fixed order of names."""
-    told = {key: standing(own, b) for own in envelope.classes.values() for key, b in own.bounds.items()}
-    return {key: told[key] for key in sorted(told)}
+    found = {
+        key: standing(class_envelope, b)
+        for class_envelope in envelope.classes.values()
+        for key, b in class_envelope.bounds.items()
+    }
+    return {key: found[key] for key in sorted(found)}
 
 
 def candidates(envelope: Envelope) -> tuple[CellKey, ...]:
     """The cells that a measurement may still resolve and a plan may use, in the fixed order of names."""
-    return tuple(key for key, told in standings(envelope).items() if told.asks)
+    return tuple(key for key, standing in standings(envelope).items() if standing.asks)

@@ -66,7 +66,7 @@ class Certificate:
         lines = [f"gap {gap_text(self.gap)}, certifies at {self.epsilon:g}"]
         lines += [f"blocked by {self.blocking}"] if self.blocking else []
         lines += [f"unservable: {', '.join(self.unservable)}"] if self.unservable else []
-        plan = [got.sentence for got in self.conservative.classes]
+        plan = [class_plan.sentence for class_plan in self.conservative.classes]
         return summary(f"Certificate of {self.envelope.instance.name}: {self.verdict}", [*lines, *plan])
 
 
@@ -131,13 +131,13 @@ def certify(
 def _upper(envelope: Envelope, engine: Engine, lower: Lower, eta: float) -> tuple[Upper, Allocation | None, str]:
     """S+, MM+ and GP+ as proven bounds, the plan of θ+, and why a bound is missing."""
     problem = envelope.optimistic
-    own = engine.optimise(problem, eta=eta)
-    shortfall = own.bounds.get("shortfall")
-    if shortfall is None or own.allocation is None:
-        return Upper(None, None, None), own.allocation, own.reason or "the solver proved no bound under θ+"
+    optimum = engine.optimise(problem, eta=eta)
+    shortfall = optimum.bounds.get("shortfall")
+    if shortfall is None or optimum.allocation is None:
+        return Upper(None, None, None), optimum.allocation, optimum.reason or "the solver proved no bound under θ+"
     holds = {"shortfall": lower.shortfall}
-    if keeps_least_fulfilment(lower.shortfall, own.allocation.shortfall):
-        fulfilment = own.bounds.get("min_fulfilment")
+    if keeps_least_fulfilment(lower.shortfall, optimum.allocation.shortfall):
+        fulfilment = optimum.bounds.get("min_fulfilment")
         best = engine.optimise(problem, ("goodput",), holds={**holds, "min_fulfilment": lower.best_min_fulfilment})
     else:
         fulfilment = engine.optimise(problem, ("min_fulfilment",), holds=holds).bounds.get("min_fulfilment")
@@ -146,7 +146,7 @@ def _upper(envelope: Envelope, engine: Engine, lower: Lower, eta: float) -> tupl
     reason = (
         "" if goodput is not None and fulfilment is not None else best.reason or "the solver proved no bound under θ+"
     )
-    return Upper(max(0.0, shortfall), fulfilment, goodput), own.allocation, reason
+    return Upper(max(0.0, shortfall), fulfilment, goodput), optimum.allocation, reason
 
 
 def settling_cells(envelope: Envelope, optimistic: Allocation | None, unclear: tuple[str, ...]) -> tuple[CellKey, ...]:

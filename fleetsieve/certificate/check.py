@@ -98,8 +98,8 @@ def _refused(document: Mapping[str, Any]) -> str:
 
 def _wrong_version(document: Mapping[str, Any], schema: int) -> str:
     """What is wrong with the version of FleetSieve that a certificate names; "" where it fits its schema."""
-    told = document.get("versions")
-    version = told.get("fleetsieve") if isinstance(told, Mapping) else None
+    versions = document.get("versions")
+    version = versions.get("fleetsieve") if isinstance(versions, Mapping) else None
     parts = _RELEASE.match(version) if isinstance(version, str) else None
     if parts is None:
         return f"it names no version of FleetSieve that wrote it, but {version!r}"
@@ -197,10 +197,10 @@ def _plan(
     if errors:
         return errors, None
     try:
-        got = evaluate(problem, replicas)
+        evaluated = evaluate(problem, replicas)
     except FleetSieveError as fault:
         return [f"the {what}: {fault.message}"], None
-    return differences(f"the {what}'s", plan, plan_document(got, envelope), older=older), got
+    return differences(f"the {what}'s", plan, plan_document(evaluated, envelope), older=older), evaluated
 
 
 def values_of(plan: Allocation) -> tuple[float, float, float]:
@@ -229,10 +229,10 @@ def _superseded(
     if not any(differences(name, before[name], after[name]) for name in answer):
         return ()
     why = rows_apart(now.envelope)
-    told = f"by rule set {CURRENT} the verdict is {now.verdict}" + (
+    verdict = f"by rule set {CURRENT} the verdict is {now.verdict}" + (
         "" if str(now.verdict) != before["verdict"] else " still"
     )
-    return (told, *why)
+    return (verdict, *why)
 
 
 def _near_tie(certificate: Certificate) -> str:
@@ -244,12 +244,12 @@ def _near_tie(certificate: Certificate) -> str:
 def _other_settings(document: Mapping[str, Any], instance: Instance) -> Iterator[str]:
     """Where a certificate was asked for with other settings than its instance states: it is derived under those."""
     settings = instance.certificate
-    for name, stated, own in (
+    for name, stated, derived in (
         ("epsilon", document["epsilon"], settings.epsilon),
         ("eta", document["eta"], settings.fairness_slack),
     ):
-        if differences(name, stated, own):
-            yield f"its {name} is {stated:g}, where the instance states {own:g}"
+        if differences(name, stated, derived):
+            yield f"its {name} is {stated:g}, where the instance states {derived:g}"
 
 
 def _notes(document: Mapping[str, Any], derived: Mapping[str, Any], older: bool) -> tuple[str, ...]:

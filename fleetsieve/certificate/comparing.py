@@ -152,8 +152,8 @@ def _rounded_alike(one: str, other: str) -> bool:
 def unknown_keys(place: str, stated: Any, derived: Any) -> list[str]:
     """The keys of a stated document that the derived one does not have, at any depth."""
     if isinstance(derived, Mapping) and isinstance(stated, Mapping):
-        own = [f"{place}{key}" for key in stated if key not in derived]
-        return own + [
+        only_stated = [f"{place}{key}" for key in stated if key not in derived]
+        return only_stated + [
             k for key in derived if key in stated for k in unknown_keys(f"{place}{key}.", stated[key], derived[key])
         ]
     if _listed(derived) and _listed(stated) and len(derived) == len(stated):

@@ -55,7 +55,9 @@ def certificate_document(
             for d in c.envelope.contradictions
         ],
         "closed": [
-            {**key_document(key), "reason": why} for own in c.envelope.classes.values() for key, why in own.closed.items()
+            {**key_document(key), "reason": why}
+            for class_envelope in c.envelope.classes.values()
+            for key, why in class_envelope.closed.items()
         ],
         "lower": {
             "shortfall": c.lower.shortfall, "best_min_fulfilment": c.lower.best_min_fulfilment,
@@ -104,29 +106,29 @@ def plan_document(plan: Allocation, envelope: Envelope) -> Document:
         "shortfall": plan.shortfall,
         "gpus_used": plan.gpus_used,
         "unservable": list(envelope.unservable),
-        "classes": [_class_document(got, envelope) for got in plan.classes],
+        "classes": [_class_document(class_plan, envelope) for class_plan in plan.classes],
     }
 
 
-def _class_document(got: ClassAllocation, envelope: Envelope) -> Document:
-    name = got.configuration.name if got.configuration is not None else None
+def _class_document(class_plan: ClassAllocation, envelope: Envelope) -> Document:
+    name = class_plan.configuration.name if class_plan.configuration is not None else None
     key = name if isinstance(name, CellKey) else None
     entry: Document = {
-        "class": got.class_name,
+        "class": class_plan.class_name,
         "tp": key.tp if key else None,
         "load": key.load if key else None,
         "pool": key.pool if key else None,
         **variant_document(key),
-        "replicas": got.replicas,
-        "gpus": got.gpus,
-        "served_rps": got.served_rps,
-        "demand_rps": got.demand_rps,
-        "fulfilment": got.fulfilment,
-        "utilisation": got.utilisation * envelope.instance.fleet.max_utilisation,
+        "replicas": class_plan.replicas,
+        "gpus": class_plan.gpus,
+        "served_rps": class_plan.served_rps,
+        "demand_rps": class_plan.demand_rps,
+        "fulfilment": class_plan.fulfilment,
+        "utilisation": class_plan.utilisation * envelope.instance.fleet.max_utilisation,
         "tails": {},
     }
     if key is not None:
-        b, slo = envelope[key], envelope.instance.class_by_name[got.class_name].slo
+        b, slo = envelope[key], envelope.instance.class_by_name[class_plan.class_name].slo
         entry["tails"] = {
             f"{m}_p99_s": {**_interval(b.tails_s[m]), "slo": limit}
             for m in TAIL_METRICS
@@ -139,9 +141,9 @@ def rows_document(envelope: Envelope) -> list[Document]:
     """The measured rows that the certificate used, in the order of the cells' names and of the looks."""
     return [
         {**key_document(key), "seed": row.seed, "status": str(row.status), "line": row.line}
-        for own in envelope.classes.values()
-        for key in sorted(own.view.known)
-        for row in own.view.known[key].rows
+        for class_envelope in envelope.classes.values()
+        for key in sorted(class_envelope.view.known)
+        for row in class_envelope.view.known[key].rows
     ]
 
 
@@ -183,12 +185,12 @@ def finite(value: float) -> float | None:
 
 def versions(assumptions: Iterable[Assumption] = ()) -> dict[str, str]:
     """Versions of what computed a certificate, the packages of assumptions from outside among it."""
-    told = {}
+    found = {}
     for name in ("fleetsieve", "pyomo", "highspy", "numpy"):
         try:
-            told[name] = version(name)
+            found[name] = version(name)
         except PackageNotFoundError:
-            told[name] = "unknown"
+            found[name] = "unknown"
     for assumption in assumptions:
-        told |= package_versions(assumption)
-    return told
+        found |= package_versions(assumption)
+    return found

@@ -55,10 +55,12 @@ def _in_replicas(problem: FleetProblem) -> FleetProblem:
     cells = []
     for c in critical:
         for q in problem.configurations_of[c.name]:
-            most = problem.max_replicas(q)
-            count = max(1, min(most + 1, int((c.floor or 0.0) * c.demand_rps * (1.0 - 2.0 * ROUNDED) / q.capacity_rps)))
-            while count <= most and not floor_met(c.floor or 0.0, min(1.0, count * q.capacity_rps / c.demand_rps)):
+            limit = problem.max_replicas(q)
+            count = max(
+                1, min(limit + 1, int((c.floor or 0.0) * c.demand_rps * (1.0 - 2.0 * ROUNDED) / q.capacity_rps))
+            )
+            while count <= limit and not floor_met(c.floor or 0.0, min(1.0, count * q.capacity_rps / c.demand_rps)):
                 count += 1
-            if count <= most:
+            if count <= limit:
                 cells.append(Configuration(q.name, c.name, q.gpus, 1.0 / count, q.pool))
     return FleetProblem(tuple(ClassDemand(c.name, 1.0, 1.0, 1.0) for c in critical), tuple(cells), problem.pools)

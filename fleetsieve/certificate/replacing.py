@@ -11,7 +11,9 @@ from fleetsieve.bounds.envelope import ClassEnvelope, Envelope
 from fleetsieve.instance import CellKey
 
 
-def replacing(envelope: Envelope, own: ClassEnvelope, b: CellBounds, usable: Sequence[Configuration]) -> CellKey | None:
+def replacing(
+    envelope: Envelope, class_envelope: ClassEnvelope, b: CellBounds, usable: Sequence[Configuration]
+) -> CellKey | None:
     """A measured cell that makes `b` pointless: what n replicas of it may serve at best, others are sure to serve on their GPUs.
 
     The one cell that is given is so for every number n of replicas that fits the pool. What serves as much as one replica does for
@@ -19,8 +21,8 @@ def replacing(envelope: Envelope, own: ClassEnvelope, b: CellBounds, usable: Seq
     one for n = 1 does for all. None: nothing measured replaces it. `own` are the bounds of the cell's class, `usable` those of its
     configurations that can be committed, at lower capacities; the cell itself comes last among them.
     """
-    fleet, demand = envelope.instance.fleet, own.view.workload.demand_rps
-    pool, size = own.view.pools[b.cell.key.pool], b.cell.gpus
+    fleet, demand = envelope.instance.fleet, class_envelope.view.workload.demand_rps
+    pool, size = class_envelope.view.pools[b.cell.key.pool], b.cell.gpus
     counts = range(1, pool.gpus // size + 1)
 
     def outdone(q: Configuration, n: int) -> bool:

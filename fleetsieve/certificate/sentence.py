@@ -40,7 +40,7 @@ def verdict_sentence(certificate: Certificate) -> str:
             "even with the best that the bounds allow, this fleet cannot meet every floor with one configuration a class"
         )
         words.append(f"(priority-weighted shortfall at least {lower_text(c.upper.shortfall or 0.0)}).")
-        floored = {own.name for own in c.envelope.instance.classes if own.floor_rps is not None}
+        floored = {workload.name for workload in c.envelope.instance.classes if workload.floor_rps is not None}
         return " ".join([*words, *_above(top for top in ladder_tops(c.envelope) if top.arm.class_name in floored)])
     if c.verdict is Verdict.FEASIBLE:
         floors = f"every floor is met{floors_as_demand(c.envelope)}{floors_by_rounding(c.conservative)} and "
@@ -58,12 +58,12 @@ def verdict_sentence(certificate: Certificate) -> str:
 
 def _above(tops: Iterable[LadderTop]) -> list[str]:
     """That loads above these top rungs, which still meet their SLO, were not considered; nothing where there is none."""
-    told = [f"{top.top} ({_next(top)})" for top in tops]
-    if not told:
+    named = [f"{top.top} ({_next(top)})" for top in tops]
+    if not named:
         return []
-    meets = "meets its SLO and is the highest load" if len(told) == 1 else "meet their SLO and are the highest loads"
+    meets = "meets its SLO and is the highest load" if len(named) == 1 else "meet their SLO and are the highest loads"
     return [
-        f"No higher load was considered, although {listed(told, 3)} still {meets} of {'its' if len(told) == 1 else 'their'} arm."
+        f"No higher load was considered, although {listed(named, 3)} still {meets} of {'its' if len(named) == 1 else 'their'} arm."
     ]
 
 
@@ -75,23 +75,25 @@ def _next(top: LadderTop) -> str:
 
 def floors_as_demand(envelope: Envelope) -> str:
     """In brackets, after a space: the floors above the demand of their class, which count as that demand; "" without any."""
-    told = [
+    floors = [
         f"{c.name} {c.floor_rps:g} as {c.demand_rps:g}"
         for c in envelope.instance.classes
         if c.floor_rps is not None and c.floor_rps > c.demand_rps
     ]
-    return f" (a floor above its class's demand counts as the demand: {listed(told, 5)} requests/s)" if told else ""
+    return f" (a floor above its class's demand counts as the demand: {listed(floors, 5)} requests/s)" if floors else ""
 
 
 def floors_by_rounding(plan: Allocation) -> str:
     """In brackets, after a space: the floors that a plan misses by no more than rounding; "" without any."""
-    told = [
-        f"{got.class_name} serves {got.served_rps:.9g} of {demand.floor * demand.demand_rps:.9g}"
-        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
-        if demand.floor is not None and got.fulfilment < demand.floor - TIE and floor_met(demand.floor, got.fulfilment)
+    floors = [
+        f"{class_plan.class_name} serves {class_plan.served_rps:.9g} of {demand.floor * demand.demand_rps:.9g}"
+        for demand, class_plan in zip(plan.problem.classes, plan.classes, strict=True)
+        if demand.floor is not None
+        and class_plan.fulfilment < demand.floor - TIE
+        and floor_met(demand.floor, class_plan.fulfilment)
     ]
     part = f"a floor missed by no more than {ROUNDED:g} of it counts as met: figures in files are rounded"
-    return f" ({part}; {listed(told, 5)} requests/s)" if told else ""
+    return f" ({part}; {listed(floors, 5)} requests/s)" if floors else ""
 
 
 def _unservable(c: Certificate) -> list[str]:
@@ -109,21 +111,26 @@ def _unservable(c: Certificate) -> list[str]:
 
 def _runs_nowhere(envelope: Envelope, name: str) -> bool:
     """Whether failures alone close every cell of a class that is not excluded: no SLO has a part in it."""
-    own = envelope.classes[name]
-    return all(key in own.closed for key, b in own.bounds.items() if not b.cell.excluded)
+    class_envelope = envelope.classes[name]
+    return all(key in class_envelope.closed for key, b in class_envelope.bounds.items() if not b.cell.excluded)
 
 
 def _demand_met(c: Certificate) -> str:
-    short = [got for got in c.conservative.classes if got.fulfilment < 1.0 and got.class_name not in c.unservable]
+    short = [
+        class_plan
+        for class_plan in c.conservative.classes
+        if class_plan.fulfilment < 1.0 and class_plan.class_name not in c.unservable
+    ]
     if not short and c.unservable:
-        others = any(got.class_name not in c.unservable for got in c.conservative.classes)
+        others = any(class_plan.class_name not in c.unservable for class_plan in c.conservative.classes)
         return "it serves all demand of the other classes." if others else "it serves nothing."
     if not short:
         return "it serves all demand."
-    told = [
-        f"{got.class_name} {lower_text(got.fulfilment, 4)}" for got in sorted(short, key=lambda got: got.fulfilment)
+    named = [
+        f"{class_plan.class_name} {lower_text(class_plan.fulfilment, 4)}"
+        for class_plan in sorted(short, key=lambda class_plan: class_plan.fulfilment)
     ]
-    return f"demand is not met in full (fulfilment: {listed(told, 5)})."
+    return f"demand is not met in full (fulfilment: {listed(named, 5)})."
 
 
 def _blocked(c: Certificate) -> str:
@@ -150,9 +157,9 @@ def hoped_for(certificate: Certificate) -> tuple[tuple[CellKey, ...], tuple[Cell
     needed = []
     for key in sorted(c.optimistic.replica_counts, key=str):
         if isinstance(key, CellKey) and not c.envelope[key].committable:
-            own = c.envelope.classes[key.class_name]
-            usable = class_configurations(c.envelope.instance, own, lower=True)
-            needed += [key] if replacing(c.envelope, own, c.envelope[key], usable) is None else []
+            class_envelope = c.envelope.classes[key.class_name]
+            usable = class_configurations(c.envelope.instance, class_envelope, lower=True)
+            needed += [key] if replacing(c.envelope, class_envelope, c.envelope[key], usable) is None else []
     waiting = set(c.settling)
     failed = [key for key in needed if key not in waiting and _failed(c, key)]
     return tuple(key for key in needed if key in waiting), tuple(failed)
@@ -166,19 +173,19 @@ def _failed(c: Certificate, key: CellKey) -> bool:
 def _left(c: Certificate) -> str:
     """What an undecided verdict waits for: nothing is said of what one measurement would settle, which nobody knows before."""
     waiting, failed = hoped_for(c)
-    told = []
+    parts = []
     if waiting:
-        told.append(f"{listed([str(key) for key in waiting], 3)}, not known well enough yet")
+        parts.append(f"{listed([str(key) for key in waiting], 3)}, not known well enough yet")
     if failed:
         names, are, them = (
             listed([str(key) for key in failed], 3),
             *(("are", "them") if len(failed) > 1 else ("is", "it")),
         )
-        told.append(
+        parts.append(
             f"{names}, which failed and {are} not tried again: fix the cause and measure {them} again, or exclude {them}"
         )
-    if told:
-        return f"the best plan still possible rests on {', and on '.join(told)}"
+    if parts:
+        return f"the best plan still possible rests on {', and on '.join(parts)}"
     if c.settling:
         return f"{listed([str(key) for key in c.settling], 3)} can still be measured"
     return "no cell is left that a further measurement could settle"
@@ -186,17 +193,17 @@ def _left(c: Certificate) -> str:
 
 def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
     """What a verdict on these bounds is conditional on, one statement each: assumptions, dropped ones, data, and the plan's own."""
-    told = [f"{a.name}: {statement(a)}" for a in envelope.in_force]
-    told += [f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}" for c in envelope.contradictions]
+    lines = [f"{a.name}: {statement(a)}" for a in envelope.in_force]
+    lines += [f"{c.assumption} is dropped for {c.arm} ({c.quantity}): {c.text}" for c in envelope.contradictions]
     closed: dict[str, list[CellKey]] = {}
-    for own in envelope.classes.values():
-        for key, why in own.closed.items():
+    for class_envelope in envelope.classes.values():
+        for key, why in class_envelope.closed.items():
             closed.setdefault(why, []).append(key)
-    told += [f"closed for good, {why}: {listed([str(key) for key in closed[why]], 5)}" for why in sorted(closed)]
-    told += rows_apart(envelope)
+    lines += [f"closed for good, {why}: {listed([str(key) for key in closed[why]], 5)}" for why in sorted(closed)]
+    lines += rows_apart(envelope)
     if tops := ladder_tops(envelope):
         named = listed([f"{top.top} ({_next(top)})" for top in tops], 5)
-        told.append(
+        lines.append(
             f"no load above the highest of an arm: where that still meets its SLO, add the next one to cells.csv: {named}"
         )
     known = measured_cells(envelope)
@@ -207,24 +214,24 @@ def rests_on_bounds(envelope: Envelope) -> tuple[str, ...]:
     counts = kinds_of_figures(envelope)
     for kind, how in kinds.items():
         count = counts.get(kind, 0)
-        told += [f"{kind}: {count} of {len(known)} measured cells are {how}"] if count else []
-    return (*told, *_spread(envelope), *_missing(known), *PLAN_RESTS_ON)
+        lines += [f"{kind}: {count} of {len(known)} measured cells are {how}"] if count else []
+    return (*lines, *_spread(envelope), *_missing(known), *PLAN_RESTS_ON)
 
 
 def rows_apart(envelope: Envelope) -> tuple[str, ...]:
     """One statement for each reason for which measurements do not count, or bound no other cell, with the cells concerned."""
     apart: dict[str, list[str]] = {}
-    for own in envelope.classes.values():
-        for key in sorted(own.view.known):
-            known = own.view.known[key]
+    for class_envelope in envelope.classes.values():
+        for key in sorted(class_envelope.view.known):
+            known = class_envelope.view.known[key]
             for row in known.rows:
                 if row.refused:
                     apart.setdefault(f"not counted, because {row.refused}", []).append(f"{key} seed {row.seed}")
-            least = own.view.rules.rule_set.least_success
+            least = class_envelope.view.rules.rule_set.least_success
             if known.success is not None and known.success.hi < least:
                 why = f"no bound on other cells' capacity, because too many requests failed (success below {least:g})"
                 apart.setdefault(why, []).append(str(key))
-            if own.view.rules.rule_set.refuses and (lost := known.without_record):
+            if class_envelope.view.rules.rule_set.refuses and (lost := known.without_record):
                 why = f"{lost} requests without a record count as failed"
                 apart.setdefault(why, []).append(str(key))
     return tuple(f"{why}: {listed(names, 5)}" for why, names in apart.items())
@@ -232,7 +239,7 @@ def rows_apart(envelope: Envelope) -> tuple[str, ...]:
 
 def measured_cells(envelope: Envelope) -> list[KnownCell]:
     """The cells of which a look succeeded."""
-    return [k for own in envelope.classes.values() for k in own.view.known.values() if k.measured]
+    return [k for class_envelope in envelope.classes.values() for k in class_envelope.view.known.values() if k.measured]
 
 
 def kinds_of_figures(envelope: Envelope) -> dict[str, int]:
@@ -245,12 +252,12 @@ def _spread(envelope: Envelope) -> list[str]:
     rules = envelope.rules
     if not rules.spreads:
         return []
-    told = [
+    spreads = [
         f"{NOISE_KEYS[name]} {spread.sigma:.3g} "
         + ("(declared)" if spread.dof is None else f"(estimated, {spread.dof} degrees of freedom)")
         for name, spread in sorted(rules.spreads.items())
     ]
-    return [f"spread between runs, as σ of ln(one run / long-run value): {', '.join(told)}"]
+    return [f"spread between runs, as σ of ln(one run / long-run value): {', '.join(spreads)}"]
 
 
 def _missing(known: Sequence[KnownCell]) -> list[str]:
@@ -270,16 +277,16 @@ def _kind(known: KnownCell, rules: Rules) -> str:
         return "runs"
     if known.count(Status.OK) > 1:
         return "repeats"
-    told = (known.capacity_rps, known.success, *(known.tail_s(metric) for metric in TAIL_METRICS))
-    return "point values" if all(interval is None or interval.is_point for interval in told) else "stated bounds"
+    intervals = (known.capacity_rps, known.success, *(known.tail_s(metric) for metric in TAIL_METRICS))
+    return "point values" if all(interval is None or interval.is_point for interval in intervals) else "stated bounds"
 
 
 def change(before: Certificate, after: Certificate, key: CellKey) -> str:
     """What measuring `key` changed: what it showed, what it ruled out, and how the decision moved."""
     words = [_shown(after, key)]
     ruled_out = sum(
-        own.bounds[k].possible and not b.possible and k != key
-        for name, own in before.envelope.classes.items()
+        class_envelope.bounds[k].possible and not b.possible and k != key
+        for name, class_envelope in before.envelope.classes.items()
         for k, b in after.envelope.classes[name].bounds.items()
     )
     if ruled_out:
@@ -318,13 +325,13 @@ def _gap_part(part: float) -> str:
 
 
 def _shown(after: Certificate, key: CellKey) -> str:
-    b, own = after.envelope[key], after.envelope.classes[key.class_name]
-    known = own.view.known.get(key)
+    b, class_envelope = after.envelope[key], after.envelope.classes[key.class_name]
+    known = class_envelope.view.known.get(key)
     if known is not None and known.rows[-1].refused:
         return f"does not count: {known.rows[-1].refused}"
     if known is None or known.failed:
         return f"ended in {known.rows[-1].status if known is not None else 'nothing'}"
-    lacking = lacks(known, own.view.workload.slo)
+    lacking = lacks(known, class_envelope.view.workload.slo)
     if lacking and b.possible:
         return f"its row lacks {listed(lacking)}"
     meets = "meets" if b.committable else "straddles" if b.possible else "misses"
@@ -333,9 +340,9 @@ def _shown(after: Certificate, key: CellKey) -> str:
     )
 
 
-def listed(names: Sequence[str], most: int | None = None) -> str:
+def listed(names: Sequence[str], limit: int | None = None) -> str:
     """Names in a sentence, the first `most` of them: "a, b and 3 more"."""
-    shown = list(names[:most])
+    shown = list(names[:limit])
     if len(names) > len(shown):
         return f"{', '.join(shown)} and {len(names) - len(shown)} more"
     return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)

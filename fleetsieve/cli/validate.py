@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops, told_top
+from fleetsieve.bounds.ladder_tops import LadderTop, ladder_top_sentence, ladder_tops
 from fleetsieve.bounds.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
 from fleetsieve.certificate.document import top_document
 from fleetsieve.cli import options
@@ -73,7 +73,7 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     for sentence in _limits(read):
         say(results(), sentence)
     for top in tops:
-        say(results(), told_top(top))
+        say(results(), ladder_top_sentence(top))
     if read.suspicions:
         say(results(), f"{_counted(len(read.suspicions), 'warning', 'warnings')} (on standard error)")
     return 0

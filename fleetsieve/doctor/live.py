@@ -79,16 +79,16 @@ def _gpus(config: ServeConfig) -> Check:
         memory = read_memory(config.gpus)
         if memory is None:
             hint = "pip install nvidia-ml-py, on a machine with NVIDIA's driver"
-            told = f"not checked: NVML is not there; serve.toml names {', '.join(config.gpus)}"
-            return Check("GPUs", True, told, hint, checked=False)
+            detail = f"not checked: NVML is not there; serve.toml names {', '.join(config.gpus)}"
+            return Check("GPUs", True, detail, hint, checked=False)
         refuse_same(memory)
     except FleetSieveError as fault:
         return Check("GPUs", False, fault.message, fault.hint or "")
     short = occupied(memory, FREE_SHARE)
-    told = ", ".join(
+    detail = ", ".join(
         f"{gpu}: {one.free_bytes / 2**30:.0f} of {one.total_bytes / 2**30:.0f} GiB free" for gpu, one in memory.items()
     )
-    return Check("GPUs", not short, "; ".join(short) or told, "stop the processes that use them" if short else "")
+    return Check("GPUs", not short, "; ".join(short) or detail, "stop the processes that use them" if short else "")
 
 
 def _ports(config: ServeConfig) -> Check:

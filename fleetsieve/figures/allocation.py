@@ -45,7 +45,7 @@ def allocation_rows(plan: Allocation) -> tuple[list[Row], list[Row]]:
         held = {gpu: replica for replica in node.placed for gpu in range(replica.first, replica.first + replica.gpus)}
         for gpu in range(node.gpus):
             replica = held.get(gpu)
-            boxes.append({**_box(node, width, gpu, pooled, nodes=wide[node.pool] is not None), **_told(replica)})
+            boxes.append({**_box(node, width, gpu, pooled, nodes=wide[node.pool] is not None), **_labels(replica)})
         for replica in node.placed:
             frames += _frames(node, width, replica, pooled, nodes=wide[node.pool] is not None)
     return boxes, frames
@@ -60,7 +60,7 @@ def _box(node: Node, width: int, gpu: int, pooled: bool, *, nodes: bool) -> Row:
     return {"row": f"{plain(node.pool)}, {place}" if pooled else place, "x": column, "x2": column + 1}
 
 
-def _told(replica: Placed | None) -> Row:
+def _labels(replica: Placed | None) -> Row:
     if replica is None:
         return {"class": FREE, "told": "a free GPU"}
     return {"class": plain(replica.class_name), "told": plain(placement(replica.name, 1).removesuffix(" x1"))}
@@ -75,7 +75,7 @@ def _frames(node: Node, width: int, replica: Placed, pooled: bool, *, nodes: boo
         box = _box(node, width, gpu, pooled, nodes=nodes)
         first = gpu % width
         span = {"x": first + INSET, "x2": first + stop - gpu - INSET, "start": first + 2 * INSET}
-        frames.append({**_told(replica), **span, "row": box["row"]})
+        frames.append({**_labels(replica), **span, "row": box["row"]})
         gpu = stop
     return frames
 

@@ -25,25 +25,25 @@ def capacity_rows(certificate: Certificate) -> list[Row]:
             name = f"TP{plain(ServerKey(tp, variant=variant).degree)}"
             measured = [(b.capacity_rps.lo * share / b.cell.gpus, b.cell.key.load) for b in cells if b.committable]
             sure, load = max(measured, default=(0.0, ""))
-            most = max((b.capacity_rps.hi * share / b.cell.gpus for b in cells if b.possible), default=0.0)
+            upper_rps = max((b.capacity_rps.hi * share / b.cell.gpus for b in cells if b.possible), default=0.0)
             rows.append(
                 {
                     "class": plain(workload.name),
                     "tp": name,
                     "where": f"{plain(workload.name)} {name}",
                     "sure": sure,
-                    "most": most if math.isfinite(most) else None,
+                    "most": upper_rps if math.isfinite(upper_rps) else None,
                     "told": f"{sure:.4g} requests/s per GPU, at {plain(load)}" if load else "nothing keeps its SLO yet",
-                    "hoped": _hoped(sure, most),
+                    "hoped": _hoped(sure, upper_rps),
                 }
             )
     return rows
 
 
-def _hoped(sure: float, most: float) -> str:
-    if most <= sure:
+def _hoped(sure: float, upper_rps: float) -> str:
+    if upper_rps <= sure:
         return "nothing more"
-    return f"up to {most:.4g} requests/s per GPU" if math.isfinite(most) else "anything: nothing bounds it"
+    return f"up to {upper_rps:.4g} requests/s per GPU" if math.isfinite(upper_rps) else "anything: nothing bounds it"
 
 
 def capacity_chart(certificate: Certificate, palette: Palette = LIGHT) -> Chart:

@@ -53,10 +53,10 @@ def _scaled(certificate: Certificate, instance: Instance) -> Envelope:
 
 def _kept(plan: Allocation, scale: float) -> tuple[float, float]:
     """Min fulfilment and goodput of the same replicas."""
-    served = [min(got.demand_rps * scale, got.capacity_rps) for got in plan.classes]
+    served = [min(class_plan.demand_rps * scale, class_plan.capacity_rps) for class_plan in plan.classes]
     counted = [
-        got_rps / (got.demand_rps * scale) if got.demand_rps * scale > 0.0 else 1.0
-        for demand, got, got_rps in zip(plan.problem.classes, plan.classes, served, strict=True)
+        served_rps / (class_plan.demand_rps * scale) if class_plan.demand_rps * scale > 0.0 else 1.0
+        for demand, class_plan, served_rps in zip(plan.problem.classes, plan.classes, served, strict=True)
         if demand.in_minimum
     ]
     return min(counted, default=1.0), math.fsum(served)

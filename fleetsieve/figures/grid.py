@@ -31,7 +31,7 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
     """One row a cell: its rung, its state, how strong its colour is, and words for a tooltip."""
     class_envelope = certificate.envelope.classes[class_name]
     per_gpu = {key: b.capacity_rps.lo / b.cell.gpus for key, b in class_envelope.bounds.items() if b.measured}
-    most = max((per_gpu[key] for key in per_gpu if class_envelope.bounds[key].committable), default=0.0) or 1.0
+    largest = max((per_gpu[key] for key in per_gpu if class_envelope.bounds[key].committable), default=0.0) or 1.0
     rows: list[Row] = []
     rung: dict[str, int] = {}
     for cell in ladder_cells(certificate, class_name):
@@ -52,7 +52,7 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
                 "label": SIGNS.get(state, "") + _short(plain(key.load)),
                 "state": str(state),
                 "rate": f"{per_gpu[key]:.3g}" if key in per_gpu else "",
-                "opacity": PALE + (1.0 - PALE) * per_gpu[key] / most if state in SHADED else 1.0,
+                "opacity": PALE + (1.0 - PALE) * per_gpu[key] / largest if state in SHADED else 1.0,
                 "told": capacity,
                 "words": state_text(class_envelope, b, state),
                 "limits": "not measured" if shut else limits_text(class_envelope, b),

@@ -23,7 +23,7 @@ EDGE = 0.035
 
 FEW_TICKS, MANY_TICKS = 3, 9
 
-TOLD = ("cell", "label", "beside", "state", "told")
+SHOWN = ("cell", "label", "beside", "state", "told")
 """What of a row stands beside each of its marks."""
 
 SYMBOL = ("fill", "stroke", "shape")
@@ -112,7 +112,7 @@ def _rules(rows: Sequence[Row], low: float, high: float) -> list[Row]:
     opacity = {"value": 1.0, "bound": 0.45, "unknown": 0.25}
     return [
         {
-            **{field: row[field] for field in TOLD},
+            **{field: row[field] for field in SHOWN},
             "known": row["drawn"] == "value",
             "opacity": opacity[row["drawn"]],
             "from": row["lo"] or low,
@@ -137,7 +137,7 @@ def _symbols(rows: Sequence[Row], low: float, high: float, colour: str, palette:
         under = kind == "unknown" or (kind != "closed" and row["hi"] is None)
         found.extend(
             {
-                **{field: row[field] for field in TOLD},
+                **{field: row[field] for field in SHOWN},
                 "tp": row["tp"],
                 "y": place,
                 "fill": colour if filled else palette.paper,

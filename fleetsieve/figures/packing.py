@@ -77,10 +77,10 @@ def _spaces(gpus: int, node: int) -> list[int]:
 def _waiting(plan: Allocation, pool: str) -> dict[int, list[tuple[str, object]]]:
     """The replicas of each size on a pool, class by class."""
     waiting: dict[int, list[tuple[str, object]]] = {}
-    for got in plan.classes:
-        q = got.configuration
+    for class_plan in plan.classes:
+        q = class_plan.configuration
         if q is not None and q.pool == pool:
-            waiting.setdefault(q.gpus, []).extend([(got.class_name, q.name)] * got.replicas)
+            waiting.setdefault(q.gpus, []).extend([(class_plan.class_name, q.name)] * class_plan.replicas)
     return waiting
 
 

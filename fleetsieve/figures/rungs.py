@@ -55,7 +55,7 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
                 "planned": state is State.PLANNED,
                 "state": state_text(class_envelope, b, state),
                 "sign": SIGNS.get(state, "").strip() or ("?" if drawn == "unknown" else ""),
-                "told": _told(b, quantity, interval, drawn),
+                "told": _shown(b, quantity, interval, drawn),
             }
         )
     return rows
@@ -72,7 +72,7 @@ def _drawn(class_envelope: ClassEnvelope, b: CellBounds, quantity: str, interval
     return "unknown" if interval == NON_NEGATIVE else "bound"
 
 
-def _told(b: CellBounds, quantity: str, interval: Interval, drawn: str) -> str:
+def _shown(b: CellBounds, quantity: str, interval: Interval, drawn: str) -> str:
     if drawn == "closed":
         return UNUSABLE
     text, by = rate(interval) if quantity == CAPACITY else seconds(interval), b.origins.get(quantity, "")

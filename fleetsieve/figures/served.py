@@ -20,17 +20,17 @@ def served_rows(plan: Allocation) -> list[Row]:
     """One row a class: its fulfilment, its floor (None where it is not critical) and both rates in words."""
     return [
         {
-            "class": plain(got.class_name),
-            "served": got.fulfilment,
+            "class": plain(class_plan.class_name),
+            "served": class_plan.fulfilment,
             "whole": 1.0,
             "floor": demand.floor,
-            "told": f"{_rate(got.served_rps)} of {got.demand_rps:g} requests/s ({_per_cent(got.fulfilment)})"
-            + ("" if demand.floor is None else f"; floor {demand.floor * got.demand_rps:.4g}"),
+            "told": f"{_rate(class_plan.served_rps)} of {class_plan.demand_rps:g} requests/s ({_per_cent(class_plan.fulfilment)})"
+            + ("" if demand.floor is None else f"; floor {demand.floor * class_plan.demand_rps:.4g}"),
             "least": "none"
             if demand.floor is None
-            else f"{demand.floor * got.demand_rps:.4g} requests/s ({demand.floor:.3g} of the demand)",
+            else f"{demand.floor * class_plan.demand_rps:.4g} requests/s ({demand.floor:.3g} of the demand)",
         }
-        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
+        for demand, class_plan in zip(plan.problem.classes, plan.classes, strict=True)
     ]
 
 

@@ -125,10 +125,10 @@ def _check_pools(rows: Sequence[_Row], pools: Mapping[str, Pool], faults: FaultL
         pool = pools.get(row.key.pool)
         if pool is None:
             faults.add(row.line, "pool", "unknown pool", unknown_pool(row.key.pool, pools))
-        elif told := _too_large(row, pool):
-            too_large.setdefault(told, []).append(row.line)
+        elif why := _too_large(row, pool):
+            too_large.setdefault(why, []).append(row.line)
     for (column, kind, message), lines in too_large.items():
-        of_all = f" ({len(lines):,} rows: lines {listed(lines, most=5)})" if len(lines) > 1 else ""
+        of_all = f" ({len(lines):,} rows: lines {listed(lines, limit=5)})" if len(lines) > 1 else ""
         faults.add(lines[0], column, kind, message + of_all)
 
 

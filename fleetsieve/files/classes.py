@@ -11,7 +11,7 @@ from fleetsieve.files.faults import FaultList
 from fleetsieve.files.schema import CLASSES, LIMITS_MS, number_text
 from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
 from fleetsieve.files.table import Table, optional, read_table
-from fleetsieve.instance import MOST_DEMAND_RPS, TAIL_METRICS, Slo, WorkloadClass
+from fleetsieve.instance import MAX_DEMAND_RPS, TAIL_METRICS, Slo, WorkloadClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
         message = f"class {name!r} is on line {lines[earlier]} too, {SPELLED_TWICE}"
         faults.add(lines[name], "class", "duplicate class", message)
     for line, demand in zip(table.lines.tolist(), table.numbers["demand_rps"].tolist(), strict=True):
-        if demand > MOST_DEMAND_RPS:
-            message = f"{number_text(demand)} is out of range; demand_rps must be <= {MOST_DEMAND_RPS:g}"
+        if demand > MAX_DEMAND_RPS:
+            message = f"{number_text(demand)} is out of range; demand_rps must be <= {MAX_DEMAND_RPS:g}"
             faults.add(line, "demand_rps", "out of range", message)
     _suspect(table, faults)
     in_ms = frozenset(metric for metric in TAIL_METRICS if f"max_{metric}_p99_ms" in table.given)

@@ -65,9 +65,9 @@ def _contradictions(row: Measurement, cell: Cell, workload: WorkloadClass) -> It
         yield "requests", "too few for a p99", message
     if served is not None and row.window_s:
         rate = row.success_rate.interval(FRACTION)
-        least, most = (row.requests * end for end in ((rate.lo, rate.hi) if rate is not None else (0.0, 1.0)))
+        lower, upper = (row.requests * end for end in ((rate.lo, rate.hi) if rate is not None else (0.0, 1.0)))
         counted, room = served * row.window_s, 1.0 + _in_flight(row, cell, workload)
-        if counted > most * (1.0 + SHARE) + room or counted < least * (1.0 - SHARE) - room:
+        if counted > upper * (1.0 + SHARE) + room or counted < lower * (1.0 - SHARE) - room:
             sent = f"{row.requests:,} requests" + (f" x success {success:g}" if success is not None else "")
             message = (
                 f"{number_text(served)} requests/s x {row.window_s:g} s make {counted:,.0f} requests, but the row has {sent}; "

@@ -192,7 +192,7 @@ def _other_delimiter(first: str, data: bytes, known: Sequence[Column], faults: F
 
 
 def _names(known: Sequence[Column]) -> str:
-    return listed((column.name for column in known), most=len(known))
+    return listed((column.name for column in known), limit=len(known))
 
 
 def _check_header(

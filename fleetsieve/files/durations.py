@@ -20,8 +20,8 @@ def duration(text: str, unit: str = "s") -> float | None:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         return None
-    own = (match[2] or unit).lower()
-    return float(Decimal(match[1]).scaleb(_PLACES[unit] - _PLACES[own]))
+    stated_unit = (match[2] or unit).lower()
+    return float(Decimal(match[1]).scaleb(_PLACES[unit] - _PLACES[stated_unit]))
 
 
 def seconds(milliseconds: float) -> float:

@@ -17,8 +17,8 @@ PRINTED_SUSPICIONS = 5
 
 @dataclass(slots=True)
 class _Group:
-    told: list[Fault] = field(default_factory=list)
-    untold: int = 0
+    shown: list[Fault] = field(default_factory=list)
+    hidden: int = 0
 
 
 class FaultList:
@@ -52,12 +52,12 @@ class FaultList:
             return
         group = self._groups.setdefault((severity, column, kind), _Group())
         limit = PRINTED_ERRORS if severity == "error" else PRINTED_SUSPICIONS
-        told = max(0, min(len(lines), limit - len(group.told)))
-        group.told += [
+        shown_lines = max(0, min(len(lines), limit - len(group.shown)))
+        group.shown += [
             Fault(self.file, line, column, message, severity)
-            for line, message in zip(lines[:told], messages, strict=False)
+            for line, message in zip(lines[:shown_lines], messages, strict=False)
         ]
-        group.untold += len(lines) - told
+        group.hidden += len(lines) - shown_lines
 
     @property
     def errors(self) -> tuple[Fault, ...]:
@@ -76,13 +76,13 @@ class FaultList:
 
     def _ordered(self, severity: str) -> tuple[Fault, ...]:
         groups = {key: group for key, group in self._groups.items() if key[0] == severity}
-        told = sorted((fault for group in groups.values() for fault in group.told), key=lambda fault: fault.line)
+        shown = sorted((fault for group in groups.values() for fault in group.shown), key=lambda fault: fault.line)
         more = [
-            Fault(self.file, 0, column, f"... and {group.untold:,} more of this kind ({kind})", severity, group.untold)
+            Fault(self.file, 0, column, f"... and {group.hidden:,} more of this kind ({kind})", severity, group.hidden)
             for (_, column, kind), group in groups.items()
-            if group.untold
+            if group.hidden
         ]
-        return (*told, *more)
+        return (*shown, *more)
 
 
 def close_match(word: str, known: Iterable[str], least: float = 0.6) -> str:
@@ -93,8 +93,8 @@ def close_match(word: str, known: Iterable[str], least: float = 0.6) -> str:
     return f"; did you mean {by_case[found[0]]!r}?" if found else ""
 
 
-def listed(names: Iterable[object], most: int = 12) -> str:
+def listed(names: Iterable[object], limit: int = 12) -> str:
     """`a, b, c`, cut after `most` names with the number of those left out."""
     words = [str(name) for name in names]
-    rest = f" and {len(words) - most:,} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + rest
+    rest = f" and {len(words) - limit:,} more" if len(words) > limit else ""
+    return ", ".join(words[:limit]) + rest

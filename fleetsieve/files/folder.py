@@ -39,8 +39,8 @@ class Folder:
 
     def __repr__(self) -> str:
         beside = f" and {counted(len(self.suspicions), 'warning')}" if self.suspicions else ""
-        told = f"Folder {self.path} with {counted(len(self.measurements), 'measured row')}{beside}"
-        return summary(told, map(str.strip, repr(self.instance).splitlines()))
+        title = f"Folder {self.path} with {counted(len(self.measurements), 'measured row')}{beside}"
+        return summary(title, map(str.strip, repr(self.instance).splitlines()))
 
 
 def read_instance(path: str | Path) -> Folder:

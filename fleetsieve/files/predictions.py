@@ -29,7 +29,7 @@ PREDICTIONS = (
     Column("throughput_rps", Kind.NUMBER, range=POSITIVE, unit="requests/s of one replica", header=True),
     *(Column(name, Kind.NUMBER, range=POSITIVE, unit="seconds") for name in LATENCIES),
 )
-_OTHERS = tuple(column for column in MEASUREMENTS if column.name not in {own.name for own in PREDICTIONS})
+_OTHERS = tuple(column for column in MEASUREMENTS if column.name not in {predicted.name for predicted in PREDICTIONS})
 PREDICTED = (*PREDICTIONS, *(replace(column, required=False) for column in _OTHERS))
 """A table of predictions: every row predicts, and a value is above 0. The other columns of measurements.csv may stand beside."""
 

@@ -208,19 +208,23 @@ def attach_records(
             message = f"window_s is needed, for {folder.name}/{name} holds the requests of this measurement; write its seconds"
             faults.add(row.line, "window_s", "no window_s", message)
             continue
-        own = FaultList(str(folder / name))
-        lists.append(own)
-        records = read_records(folder / name, row.window_s, own)
+        faults_of_file = FaultList(str(folder / name))
+        lists.append(faults_of_file)
+        records = read_records(folder / name, row.window_s, faults_of_file)
         if records is not None and row.requests is not None and row.requests != records.sent:
             message = f"{measured.name} has {row.requests:,} requests in line {row.line}; {records.sent:,} are here"
             missing = row.requests - records.sent
             message += f"; the {missing:,} that are missing count as failures" if missing > 0 else ""
-            own.suspect(0, "", "other number of requests", message)
+            faults_of_file.suspect(0, "", "other number of requests", message)
         attached.append(replace(row, records=records))
     read = {record_name(row.key, row.seed) for row in rows}
     strays = _strays(folder, names, set() if of_run else names - read, cell_keys)
-    errors = chain.from_iterable(own.errors for own in lists)
-    return tuple(attached), tuple(errors), (*chain.from_iterable(own.suspicions for own in lists), *strays)
+    errors = chain.from_iterable(faults_of_file.errors for faults_of_file in lists)
+    return (
+        tuple(attached),
+        tuple(errors),
+        (*chain.from_iterable(faults_of_file.suspicions for faults_of_file in lists), *strays),
+    )
 
 
 def _strays(

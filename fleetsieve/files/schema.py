@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from fleetsieve.instance import MOST_DEMAND_RPS, TAIL_METRICS, LoadKind, Status
+from fleetsieve.instance import MAX_DEMAND_RPS, TAIL_METRICS, LoadKind, Status
 
 LARGEST_INTEGER = 2**53
 """Up to here every whole number is a float of its own, so a column can be checked as floats."""
@@ -64,7 +64,7 @@ NON_NEGATIVE = Range()
 POSITIVE = Range(above=True)
 AT_LEAST_ONE = Range(1.0)
 FRACTION = Range(0.0, 1.0)
-RATE = Range(most=MOST_DEMAND_RPS)
+RATE = Range(most=MAX_DEMAND_RPS)
 PRIORITY = Range(1e-3, 1e3)
 """Beyond these a missed floor of one class would hide behind the rounding of another's."""
 

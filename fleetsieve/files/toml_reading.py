@@ -60,7 +60,7 @@ class TomlTables:
 
     def refuse_unknown(self, place: Place, table: Mapping[str, Any], known: Sequence[str] | Mapping[str, Any]) -> None:
         """Tell every name in the table at `place` that is not `known`, the first with those that are."""
-        names = f" ({_section(place) or 'here'} takes {listed(known, most=20)})"
+        names = f" ({_section(place) or 'here'} takes {listed(known, limit=20)})"
         for name in table:
             if name not in known:
                 what = "section" if not place and isinstance(table[name], dict) else "key"

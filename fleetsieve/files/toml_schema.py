@@ -44,10 +44,10 @@ class Key:
 
 _SHARE = Range(0.0, 1.0, above=True)
 _OPEN_FRACTION = Range(0.0, 1.0, above=True, below=True)
-MOST_GPUS = 100_000
+MAX_GPUS = 100_000
 """More than any fleet of one kind; a number beyond is a slip, and curves over so many GPUs would not fit into memory."""
 
-_GPUS = Key(Type.INTEGER, Range(1.0, MOST_GPUS), "GPUs", required=True)
+_GPUS = Key(Type.INTEGER, Range(1.0, MAX_GPUS), "GPUs", required=True)
 _POOL = {
     "gpus": _GPUS,
     "gpus_per_node": Key(Type.INTEGER, AT_LEAST_ONE, "GPUs"),

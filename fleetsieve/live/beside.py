@@ -32,14 +32,14 @@ class Load:
     until_unix_s: float | None = None
 
 
-def disturbance(sent: Sent, own: Load, loads: Iterable[Load]) -> str | None:
+def disturbance(sent: Sent, mine: Load, loads: Iterable[Load]) -> str | None:
     """A sentence when the look `own` was disturbed by others, or when that cannot be told; None when it was alone or undisturbed.
 
     The requests' time per token is compared by Welch's t test on its logarithm, at an error of ALPHA, and told from
     LEAST_CHANGE on.
     """
-    others = [load for load in loads if load is not own and load.since_unix_s < (own.until_unix_s or math.inf)
-              and (load.until_unix_s or math.inf) > own.since_unix_s]  # fmt: skip
+    others = [load for load in loads if load is not mine and load.since_unix_s < (mine.until_unix_s or math.inf)
+              and (load.until_unix_s or math.inf) > mine.since_unix_s]  # fmt: skip
     if not others or sent.started_unix_s is None:
         return None
     good = [row for row in sent.rows if row.status == "ok" and row.sent_at_s >= 0.0 and _per_token_s(row) > 0.0]

@@ -244,7 +244,7 @@ class Live:
         return replace(made, source=f"{made.source}; repeated {times}: {spoiled[-1]}")
 
     def _look(self, cell: Cell, replica: Replica, row: Measurement, *, may_be_again: bool) -> Measurement | Spoiled:
-        told = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
+        notes = [] if (why := replica.reset_cache()) is None else [f"the prefix cache was not emptied: {why}"]
         schedule = self.schedule(cell, row.seed, fresh=replica not in self._warm)
         longest_s = schedule.warmup_s + max(schedule.window_s, schedule.max_window_s or 0.0)
         deadline_s = self._sending.run_deadline_s or longest_s + self._sending.request_timeout_s + GENERATOR_START_S
@@ -257,8 +257,12 @@ class Live:
             if flow.elapsed_s - asked_s >= ASK_EVERY_S or flow.elapsed_s >= deadline_s - LAST_ASKED_S:
                 asked_s = flow.elapsed_s
                 ill = (replica.endpoint.health() or 0) >= 500
-                told = replica.scrape()
-                in_flight = sum(number for number, _ in told.in_flight) if told is not None and told.in_flight else None
+                scraped = replica.scrape()
+                in_flight = (
+                    sum(number for number, _ in scraped.in_flight)
+                    if scraped is not None and scraped.in_flight
+                    else None
+                )
             self._tell(Phase(cell.key, "load", flow.elapsed_s, longest_s, flow, in_flight))
             hopeless = flow.ended >= HOPELESS_AFTER and not flow.succeeded
             return hopeless or ill or self._cancelled.is_set() or not replica.alive()
@@ -287,11 +291,11 @@ class Live:
             return Spoiled(refused)
         if any(request.sent_at_s < sent.window_s for request in sent.rows):
             write_records(self._run, cell.key, row.seed, sent.rows)
-        told += [*sent.doubts, *_disagreements(sent, counted)]
+        notes += [*sent.doubts, *_disagreements(sent, counted)]
         if others and self._contradictions(cell, sent, counted):
-            told.append("others may use that endpoint too, so this measurement still counts")
+            notes.append("others may use that endpoint too, so this measurement still counts")
         if beside := disturbance(sent, load, self._loads):
-            told.append(beside)
+            notes.append(beside)
         how = f"{self._sending.generator.name}, {schedule.origin}"
         if failure is not None:
             self._replicas.drop(replica)
@@ -306,11 +310,11 @@ class Live:
             row = replace(row, source="; ".join(filter(None, [how, reasons and f"failed requests: {reasons}"])))
         if row.status is Status.TIMEOUT:
             self._replicas.drop(replica)  # it may be stuck with these requests: whoever is next gets another
-        if told:
-            row = replace(row, source=f"{row.source}; doubtful: {'; '.join(told)}")
+        if notes:
+            row = replace(row, source=f"{row.source}; doubtful: {'; '.join(notes)}")
         elif row.status is Status.OK:
             shutil.rmtree(files, ignore_errors=True)  # what remains of value is in records/
-        self._tell(Phase(cell.key, "done", sent.wall_s, notes=tuple(told)))
+        self._tell(Phase(cell.key, "done", sent.wall_s, notes=tuple(notes)))
         return row
 
     def _refused(self, cell: Cell, row: Measurement, sent: Sent) -> tuple[str, bool]:

@@ -24,7 +24,7 @@ LOGS = "logs"
 FREED_S = 60.0
 """How long a driver may take to give the memory of a stopped server back."""
 
-TOLD_GPU_S = 1.0
+SHOWN_GPU_S = 1.0
 """Less than this is not worth a word."""
 
 
@@ -76,7 +76,7 @@ class Replicas:
 
     def __exit__(self, *_: object) -> None:
         left_gpu_s = self.close()
-        if left_gpu_s >= TOLD_GPU_S:
+        if left_gpu_s >= SHOWN_GPU_S:
             self.tell(f"{left_gpu_s:,.0f} GPU-seconds more, until the last server was gone, stand in no row")
 
     @property
@@ -152,9 +152,9 @@ class Replicas:
         """GPU-seconds of `replica` since they were charged last, those of servers that ended since, and what was owed before."""
         with self._changing:
             owed_gpu_s = self._owed_gpu_s()
-            if owed_gpu_s >= TOLD_GPU_S:
-                told = "that servers held before the run went on, in no row until now, are in the cost of this one"
-                self.tell(f"{owed_gpu_s:,.0f} GPU-seconds {told}")
+            if owed_gpu_s >= SHOWN_GPU_S:
+                text = "that servers held before the run went on, in no row until now, are in the cost of this one"
+                self.tell(f"{owed_gpu_s:,.0f} GPU-seconds {text}")
             return owed_gpu_s + self._spent_gpu_s(replica)
 
     def _owed_gpu_s(self) -> float:

@@ -85,12 +85,12 @@ def _refuse_other_lengths(instance: Instance, sources: Mapping[str, Source]) -> 
         if stated and not stated / OTHER_LENGTH <= asked <= stated * OTHER_LENGTH:
             other.append((workload.name, asked, stated))
     if other:
-        told = "; ".join(
+        lengths = "; ".join(
             f"class {name} asks for {a:.4g} output tokens on average, and classes.csv says {s:g}"
             for name, a, s in other
         )
         hint = "write what is sent into classes.csv: a measurement with answers of another length is not of its class"
-        raise UsageError(told, hint)
+        raise UsageError(lengths, hint)
 
 
 def _tokens(stated: TokenCounts) -> Tokens:

@@ -19,8 +19,8 @@ def show_calibration(console: Console, name: str, noise: str, nominal: float, co
     """One column a treatment: verdicts, wrong certificates with their intervals, cost."""
     table = Table(title=literal(f"{name}, {noise}"), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("", overflow="fold")
-    for own in counts:
-        table.add_column(literal(own.treatment), justify="right", overflow="fold")
+    for counted in counts:
+        table.add_column(literal(counted.treatment), justify="right", overflow="fold")
     rows = [
         ("trials", [f"{c.trials:,}" for c in counts]),
         *((str(verdict), [f"{c.verdicts[verdict]:,}" for c in counts]) for verdict in Verdict),
@@ -34,10 +34,10 @@ def show_calibration(console: Console, name: str, noise: str, nominal: float, co
     for title, cells in rows:
         table.add_row(Text(title), *(Text(cell) for cell in cells))
     show_table(console, table)
-    for own in counts:
-        for fault, count in own.faults.items():
-            say(console, f"{own.treatment}: {FAULTS[fault]}: {count:,}")
-        say(console, _against_nominal(own, nominal))
+    for counted in counts:
+        for fault, count in counted.faults.items():
+            say(console, f"{counted.treatment}: {FAULTS[fault]}: {count:,}")
+        say(console, _against_nominal(counted, nominal))
 
 
 def _rate(rate: Rate) -> str:

@@ -28,13 +28,13 @@ def show_account(console: Console, account: Account) -> None:
     c = account.certificate
     say(console, verdict_sentence(c), STYLES[c.verdict])
     if len(account.cells) <= FEW:
-        for told in account.cells:
-            show_cell(console, told)
+        for cell in account.cells:
+            show_cell(console, cell)
     else:
         for workload in c.envelope.instance.classes:
-            own = [told for told in account.cells if told.key.class_name == workload.name]
-            if own:
-                show_table(console, cells_table(workload.name, own))
+            of_class = [cell for cell in account.cells if cell.key.class_name == workload.name]
+            if of_class:
+                show_table(console, cells_table(workload.name, of_class))
     for line in settling_lines(account):
         say(console, line)
 
@@ -44,29 +44,29 @@ def cells_table(name: str, cells: Sequence[CellAccount]) -> Table:
     table = Table(title=literal(name), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for title in ("TP", "load"):
         table.add_column(title, justify="right" if title == "TP" else "left")
-    limited = [m for m in TAIL_METRICS if any(told.bound(m).limit is not None for told in cells)]
+    limited = [m for m in TAIL_METRICS if any(cell.bound(m).limit is not None for cell in cells)]
     for title in ("known", "requests/s", *(f"{limit_name(m)}, s" for m in limited), "can it change the decision?"):
         table.add_column(title, overflow="fold")
-    for told in cells:
-        answer = ("yes: " if told.can_change else "no: ") + told.why
-        figures = [short_text(told.bound(quantity)) for quantity in (CAPACITY, *limited)]
-        style = "bold" if told.can_change or told.planned_replicas else ""
-        server = told.key.server
-        row = [literal(server.degree), literal(told.key.load + server.place), Text(told.known), *map(Text, figures)]
+    for cell in cells:
+        answer = ("yes: " if cell.can_change else "no: ") + cell.why
+        figures = [short_text(cell.bound(quantity)) for quantity in (CAPACITY, *limited)]
+        style = "bold" if cell.can_change or cell.planned_replicas else ""
+        server = cell.key.server
+        row = [literal(server.degree), literal(cell.key.load + server.place), Text(cell.known), *map(Text, figures)]
         table.add_row(*row, literal(answer, style))
     return table
 
 
-def show_cell(console: Console, told: CellAccount) -> None:
+def show_cell(console: Console, cell: CellAccount) -> None:
     """One cell, bound by bound."""
-    say(console, f"{told.key} ({told.known}; {told.cell.gpus} GPUs a replica)", "bold")
-    for row in told.rows:
+    say(console, f"{cell.key} ({cell.known}; {cell.cell.gpus} GPUs a replica)", "bold")
+    for row in cell.rows:
         where = f"line {row.line} of measurements.csv" if row.line else "a row of another file"
         ended = f"not counted, because {row.refused}" if row.refused else str(row.status)
         say(console, f"  measurement {row.seed}: {ended} ({where}{'; ' + row.source if row.source else ''})")
-    for bound in told.bounds:
+    for bound in cell.bounds:
         say(console, f"  {bound_text(bound)}")
-    say(console, f"  can it change the decision? {'yes' if told.can_change else 'no'}: {told.why}")
+    say(console, f"  can it change the decision? {'yes' if cell.can_change else 'no'}: {cell.why}")
 
 
 def short_text(bound: Bound) -> str:
@@ -74,10 +74,10 @@ def short_text(bound: Bound) -> str:
     if not bound.known or bound.interval is None:
         return "?"
     low, high = bound.interval.lo, bound.interval.hi
-    told = f"{low:.4g}"
+    text = f"{low:.4g}"
     if low != high:
-        told = f"<= {high:.4g}" if low == 0.0 else f">= {low:.4g}" if math.isinf(high) else f"{low:.4g} to {high:.4g}"
-    return f"{told} !" if bound.removes else told
+        text = f"<= {high:.4g}" if low == 0.0 else f">= {low:.4g}" if math.isinf(high) else f"{low:.4g} to {high:.4g}"
+    return f"{text} !" if bound.removes else text
 
 
 def bound_text(bound: Bound) -> str:
@@ -92,11 +92,11 @@ def bound_text(bound: Bound) -> str:
     by = "measured" if bound.measured else f"by {bound.assumption}"
     if bound.cells:
         by += f" from {listed([str(key) for key in bound.cells], 3)}"
-    told = f"{name}: {short_text(bound).removesuffix(' !')}{unit}, {by}"
+    text = f"{name}: {short_text(bound).removesuffix(' !')}{unit}, {by}"
     if bound.limit is None:
-        return told
+        return text
     stands = "misses" if bound.removes else "meets" if bound.keeps else "may meet"
-    return f"{told}; {stands} the limit of {bound.limit:g}{unit}"
+    return f"{text}; {stands} the limit of {bound.limit:g}{unit}"
 
 
 def settling_lines(account: Account) -> list[str]:
@@ -111,8 +111,8 @@ def settling_lines(account: Account) -> list[str]:
         lines.append(f"{what}: {cells}; {cost}; if all are {_ends(account.at_best, account.at_worst)}")
     if account.without_failed is not None:
         cells = listed([str(key) for key in account.failed], 5)
-        told = f"without {'them' if len(account.failed) > 1 else 'it'} the verdict would be {account.without_failed.verdict}"
-        lines.append(f"failed, but still possible: {cells}; fix the cause and measure again, or exclude: {told}")
+        without = f"without {'them' if len(account.failed) > 1 else 'it'} the verdict would be {account.without_failed.verdict}"
+        lines.append(f"failed, but still possible: {cells}; fix the cause and measure again, or exclude: {without}")
     if len(account.waiting) > len(account.settling) and account.certificate.blocking:
         lines.append(
             f"up to {len(account.waiting)} cells may still be measured, for {account.waiting_gpu_s:,.0f} GPU-seconds in total"
@@ -129,9 +129,9 @@ def next_text(asked: Next) -> str:
 
 def _ends(best: Certificate | None, worst: Certificate | None, whose: str = "their") -> str:
     """The verdicts of two imagined outcomes."""
-    told = ((f"as good as {whose} bounds allow", best), ("unusable", worst))
+    ends = ((f"as good as {whose} bounds allow", best), ("unusable", worst))
     return "; ".join(
         f"{how}: {c.verdict}" + (f" (gap {gap_text(c.gap)})" if c.verdict is Verdict.UNDECIDED else "")
-        for how, c in told
+        for how, c in ends
         if c is not None
     )

@@ -60,15 +60,15 @@ def _cells(s: Summary, classes: Sequence[str]) -> list[str]:
 
 
 def _thousand(value: float, interval: Interval95) -> str:
-    told = f"{value / 1e3:,.1f}"
-    return told if interval[0] == interval[1] else f"{told} ({interval[0] / 1e3:,.1f} to {interval[1] / 1e3:,.1f})"
+    text = f"{value / 1e3:,.1f}"
+    return text if interval[0] == interval[1] else f"{text} ({interval[0] / 1e3:,.1f} to {interval[1] / 1e3:,.1f})"
 
 
 def _share(value: float | None, interval: Interval95 | None) -> str:
     if value is None:
         return ""
-    told = f"{value:z.1%}"
-    return told if interval is None else f"{told} ({interval[0]:z.1%} to {interval[1]:z.1%})"
+    text = f"{value:z.1%}"
+    return text if interval is None else f"{text} ({interval[0]:z.1%} to {interval[1]:z.1%})"
 
 
 def _floor_text(floor: FloorFound | None) -> str:

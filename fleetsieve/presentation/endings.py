@@ -10,7 +10,7 @@ from fleetsieve.certificate.sentence import listed
 from fleetsieve.instance import CellKey
 from fleetsieve.loop.sieve import Sieve
 
-MOST = 3
+MAX_NAMES = 3
 """Cells that are named; of the others their number is given."""
 
 
@@ -64,8 +64,8 @@ def _stuck(sieve: Sieve, asked: Collection[CellKey]) -> list[CellKey]:
     """Measured cells that may meet their SLO or not, and are not among those `asked` for."""
     return [
         key
-        for own in sieve.envelope.classes.values()
-        for key, b in own.bounds.items()
+        for class_envelope in sieve.envelope.classes.values()
+        for key, b in class_envelope.bounds.items()
         if b.possible and not b.committable and not b.cell.excluded and b.measured and key not in asked
     ]
 
@@ -74,15 +74,15 @@ def _failed(sieve: Sieve, open_keys: Collection[CellKey]) -> list[CellKey]:
     """Cells that failed, may work all the same, and are not tried again."""
     return [
         key
-        for own in sieve.envelope.classes.values()
-        for key, b in own.bounds.items()
+        for class_envelope in sieve.envelope.classes.values()
+        for key, b in class_envelope.bounds.items()
         if b.possible and not b.cell.excluded and key not in open_keys
-        if (known := own.view.known.get(key)) is not None and known.failed
+        if (known := class_envelope.view.known.get(key)) is not None and known.failed
     ]
 
 
 def _named(keys: list[CellKey]) -> str:
-    return listed([str(key) for key in keys], MOST)
+    return listed([str(key) for key in keys], MAX_NAMES)
 
 
 def _them(keys: list[CellKey]) -> str:

@@ -20,10 +20,10 @@ AMPLE = 100_000
 def fit(console: Console, table: Table) -> bool:
     """Set the widths of the columns so that the table fits the console; False where a word would have to be broken for that."""
     texts = [_texts(column) for column in table.columns]
-    widths = [max(map(cell_len, _lines(own)), default=0) for own in texts]
+    widths = [max(map(cell_len, _lines(column_texts)), default=0) for column_texts in texts]
     least = [
-        width if column.no_wrap else min(LONGEST_WORD, max(map(cell_len, " ".join(own).split()), default=0))
-        for column, own, width in zip(table.columns, texts, widths, strict=True)
+        width if column.no_wrap else min(LONGEST_WORD, max(map(cell_len, " ".join(column_texts).split()), default=0))
+        for column, column_texts, width in zip(table.columns, texts, widths, strict=True)
     ]
     _set(table, widths)
     frame = console.measure(table, options=console.options.update(max_width=AMPLE)).maximum - sum(widths)
@@ -50,8 +50,8 @@ def blocks(console: Console, table: Table) -> list[Text]:
             if value:
                 head = f"{name}{'' if name.endswith('?') else ':'} " if name else ""
                 indent = 0 if place == 0 else INDENT
-                told = Text(" " * indent + head + ", ".join(value.splitlines()), style=row.style or "")
-                lines += wrapped(told, console.width, indent + INDENT)
+                text = Text(" " * indent + head + ", ".join(value.splitlines()), style=row.style or "")
+                lines += wrapped(text, console.width, indent + INDENT)
     return lines
 
 

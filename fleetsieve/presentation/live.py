@@ -33,7 +33,7 @@ class LiveView:
         self._live: Live | None = None
         self._phases: dict[CellKey, Phase] = {}
         self._rates: dict[CellKey, float] = {}
-        self._told_s: dict[tuple[CellKey, str], float] = {}
+        self._shown_s: dict[tuple[CellKey, str], float] = {}
         self._step: Step | None = None
         self._asked: Experiment | None = None
         self._changing = threading.Lock()
@@ -79,32 +79,32 @@ class LiveView:
         for sentence in phase.notes:
             self.note(f"{phase.key}: {sentence}")
         if self._live is None:
-            self._tell_plainly(phase)
+            self._show_plainly(phase)
 
-    def _tell_plainly(self, phase: Phase) -> None:
+    def _show_plainly(self, phase: Phase) -> None:
         if phase.name == "done":
-            self._told_s = {place: at for place, at in self._told_s.items() if place[0] != phase.key}
+            self._shown_s = {place: at for place, at in self._shown_s.items() if place[0] != phase.key}
             return
         place = (phase.key, phase.name)
-        if phase.elapsed_s - self._told_s.get(place, -PLAIN_EVERY_S) >= PLAIN_EVERY_S:
-            self._told_s[place] = phase.elapsed_s
+        if phase.elapsed_s - self._shown_s.get(place, -PLAIN_EVERY_S) >= PLAIN_EVERY_S:
+            self._shown_s[place] = phase.elapsed_s
             say(self._console, f"    {phase.key}: {self._words(phase)}", "dim")
 
     def _words(self, phase: Phase) -> str:
         what = "server start" if phase.name == "start" else "load"
         time = f"{phase.elapsed_s:.0f} s" + (f" of about {phase.expected_s:.0f}" if phase.expected_s else "")
-        told = [f"{what}, {time}"]
+        parts = [f"{what}, {time}"]
         flow = phase.flow
         if flow is not None:
-            told.append("warm-up" if flow.window_at_s is None or flow.window_at_s < 0.0 else "window")
-            told.append(f"{flow.ended} requests answered")
+            parts.append("warm-up" if flow.window_at_s is None or flow.window_at_s < 0.0 else "window")
+            parts.append(f"{flow.ended} requests answered")
             if flow.ended > flow.succeeded:
-                told.append(f"{flow.ended - flow.succeeded} failed")
+                parts.append(f"{flow.ended - flow.succeeded} failed")
             if phase.in_flight is not None:
-                told.append(f"{phase.in_flight:.0f} in flight")
+                parts.append(f"{phase.in_flight:.0f} in flight")
             if phase.key in self._rates:
-                told.append(f"{self._rates[phase.key]:.0f} tokens/s")
-        return ", ".join(told)
+                parts.append(f"{self._rates[phase.key]:.0f} tokens/s")
+        return ", ".join(parts)
 
     def _view(self) -> Group:
         with self._changing:

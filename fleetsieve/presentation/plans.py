@@ -97,16 +97,23 @@ def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool,
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("p99 tail (SLO), s", overflow="fold")
     text = lower_text if lower else upper_text
-    for got in plan.classes:
-        key = got.configuration.name if got.configuration is not None else None
-        served = f"{text(got.served_rps)} of {got.demand_rps:.3f}"
+    for class_plan in plan.classes:
+        key = class_plan.configuration.name if class_plan.configuration is not None else None
+        served = f"{text(class_plan.served_rps)} of {class_plan.demand_rps:.3f}"
         if isinstance(key, CellKey):
             place = [key.server.degree, key.load, *([key.pool] if pooled else [])]
             tails = _tails(envelope, key)
         else:
             place = ["-", "-", *(["-"] if pooled else [])]
-            tails = ["unservable" if got.class_name in envelope.unservable else "-"]
-        cells = [got.class_name, *place, str(got.replicas), str(got.gpus), served, text(got.fulfilment, 4)]
+            tails = ["unservable" if class_plan.class_name in envelope.unservable else "-"]
+        cells = [
+            class_plan.class_name,
+            *place,
+            str(class_plan.replicas),
+            str(class_plan.gpus),
+            served,
+            text(class_plan.fulfilment, 4),
+        ]
         table.add_row(*(literal(cell) for cell in cells), Text((", " if wide else "\n").join(tails)))
     totals = ["total", *([""] * (3 if pooled else 2)), str(plan.replicas), str(plan.gpus_used)]
     totals += [f"{text(plan.goodput_rps)} of {envelope.optimistic.total_demand_rps:.3f}", _least(plan, text), ""]
@@ -124,7 +131,7 @@ def _least(plan: Allocation, text: Callable[[float, int], str]) -> str:
 
 def _tails(envelope: Envelope, key: CellKey) -> list[str]:
     b, slo = envelope[key], envelope.instance.class_by_name[key.class_name].slo
-    told = [
+    tails = [
         f"{metric} {_seconds(b.tails_s[metric])} ({limit:g})"
         for metric in TAIL_METRICS
         if (limit := slo.limit_s(metric)) is not None
@@ -132,8 +139,8 @@ def _tails(envelope: Envelope, key: CellKey) -> list[str]:
     if slo.min_success is not None:
         exact = "" if b.success.is_point else ">= "
         known = f"{exact}{b.success.lo:g}" if b.success.lo > 0.0 else "unknown"
-        told.append(f"success {known} ({slo.min_success:g})")
-    return told or ["no limit"]
+        tails.append(f"success {known} ({slo.min_success:g})")
+    return tails or ["no limit"]
 
 
 def _seconds(tail: Interval) -> str:

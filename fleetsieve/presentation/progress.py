@@ -22,13 +22,13 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Gives a callback that takes (done, total)."""
     console = messages()
     if not console.is_terminal:
-        told = -1
+        shown = -1
 
         def tell(done: int, total: int) -> None:
-            nonlocal told
+            nonlocal shown
             tenth = done * PLAIN_STEPS // total if total else PLAIN_STEPS
-            if tenth > told:
-                told = tenth
+            if tenth > shown:
+                shown = tenth
                 say(console, f"{what}: {done} of {total}")
 
         yield tell

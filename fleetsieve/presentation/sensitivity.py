@@ -44,7 +44,7 @@ def show_study(console: Console, study: Study) -> None:
         table.add_row(*(literal(cell) for cell in cells), style="" if _good(stretch) else "dim")
     show_table(console, table)
     _tell_given(console, study.broken_today)
-    for line in _told(study):
+    for line in _lines(study):
         say(console, line)
     _tell_rough(console, all(s.exact for s in study.stretches))
 
@@ -110,16 +110,16 @@ def _range(first: float | None, last: float | None, digits: int) -> str:
 
 
 def _binds(axis: Axis | None, stretch: Stretch) -> str:
-    told = binding(stretch.decision)
-    words = [f"{told['blocking'].replace('_', ' ')} blocks"] if told["blocking"] else []
-    if told["least_fulfilled"]:
-        words.append(f"{listed(told['least_fulfilled'])} least fulfilled")
-    if told["gpus_left"] is not None and axis is not None:
+    bound_by = binding(stretch.decision)
+    words = [f"{bound_by['blocking'].replace('_', ' ')} blocks"] if bound_by["blocking"] else []
+    if bound_by["least_fulfilled"]:
+        words.append(f"{listed(bound_by['least_fulfilled'])} least fulfilled")
+    if bound_by["gpus_left"] is not None and axis is not None:
         # Along the GPUs, a plan that stays leaves the more of them the more there are.
         more = int(stretch.span.hi - stretch.decision.envelope.instance.fleet.gpus) if isinstance(axis, GpusAxis) else 0
-        left = told["gpus_left"]
-        told_left = f"{left} to {left + more} GPUs" if more else _count(left, "GPU")
-        words.append(f"{told_left} left" if left + more else "all GPUs in use")
+        left = bound_by["gpus_left"]
+        gpus_text = f"{left} to {left + more} GPUs" if more else _count(left, "GPU")
+        words.append(f"{gpus_text} left" if left + more else "all GPUs in use")
     if stretch.decision.plan is not None:
         words += stretch.decision.faults  # of a given plan: what it does not serve in full
     return ", ".join(words)
@@ -127,8 +127,8 @@ def _binds(axis: Axis | None, stretch: Stretch) -> str:
 
 def _passing(study: Study, value: float) -> str:
     proven, hoped = passing(study, value)
-    told = [key.configuration for key in proven] + [f"{key.configuration} (not proven)" for key in hoped]
-    return ", ".join(told)
+    names = [key.configuration for key in proven] + [f"{key.configuration} (not proven)" for key in hoped]
+    return ", ".join(names)
 
 
 def _tell_rough(console: Console, exact: bool) -> None:
@@ -155,40 +155,40 @@ def _mended(study: Study) -> list[str]:
     return [f"the given plan would hold {where}"]
 
 
-def _told(study: Study) -> list[str]:
+def _lines(study: Study) -> list[str]:
     """The answers in sentences."""
-    axis, told = study.axis, answers(study)
+    axis, answered = study.axis, answers(study)
     if study.broken_today and not isinstance(axis, SloAxis):
         return _mended(study)
     what = "the given plan holds" if study.decider.given is not None else "the plan is unchanged"
     if isinstance(axis, SloAxis):
-        return [*_slo_lines(axis, told, what), *(_mended(study) if study.broken_today else [])]
+        return [*_slo_lines(axis, answered, what), *(_mended(study) if study.broken_today else [])]
     if isinstance(axis, DemandAxis):
         return [
-            _carries("the verdict is unchanged", f"factors of {axis.name}", told["verdict_holds"], "now 1"),
-            _carries(what, f"factors of {axis.name}", told["plan_holds"], "now 1"),
+            _carries("the verdict is unchanged", f"factors of {axis.name}", answered["verdict_holds"], "now 1"),
+            _carries(what, f"factors of {axis.name}", answered["plan_holds"], "now 1"),
         ]
     if isinstance(axis, GpusAxis):
-        lines = [f"one GPU more than today's {told['today']} adds: {_worth(told['one_more'])}"]
-        if told["next_change"] is not None:
-            change = told["next_change"]
+        lines = [f"one GPU more than today's {answered['today']} adds: {_worth(answered['one_more'])}"]
+        if answered["next_change"] is not None:
+            change = answered["next_change"]
             lines.append(f"the next change is at {change['gpus']} GPUs: {_worth(change)}, {change['verdict']}")
-        elif axis.lo > told["today"] + 1:
-            lines.append(f"the next change is unknown: the range starts above today's {told['today']} GPUs")
-        return [*lines, _carries(what, "numbers of GPUs", told["plan_holds"], f"now {told['today']}")]
+        elif axis.lo > answered["today"] + 1:
+            lines.append(f"the next change is unknown: the range starts above today's {answered['today']} GPUs")
+        return [*lines, _carries(what, "numbers of GPUs", answered["plan_holds"], f"now {answered['today']}")]
     if isinstance(axis, EpsilonAxis):
-        least = told["certifies_from"]
+        least = answered["certifies_from"]
         return ["no epsilon in the range certifies" if least is None else f"certifies from epsilon {least:.6g} on"]
     return []
 
 
-def _slo_lines(axis: SloAxis, told: Mapping[str, Any], what: str) -> list[str]:
-    feasible, possible, today = told["tightest_feasible"], told["tightest_possible"], told["today"]
+def _slo_lines(axis: SloAxis, answered: Mapping[str, Any], what: str) -> list[str]:
+    feasible, possible, today = answered["tightest_feasible"], answered["tightest_possible"], answered["today"]
     better = "" if possible == feasible else f" ({_limit(axis, possible)} is still possible)"
     lines = [f"the tightest {_name(axis)} that a measured cell meets: {_limit(axis, feasible)}{better}"]
     if today is None:
         return [*lines, f"the instance states no {_name(axis)}"]
-    holds = told["plan_holds"]
+    holds = answered["plan_holds"]
     if holds is None:
         return lines  # the given plan is broken today, which is said before
     return [*lines, f"{what} for {_limits(axis, today, holds['from'], holds['to'])} (now {_limit(axis, today)})"]
@@ -239,8 +239,10 @@ def _worth(more: Mapping[str, Any] | None) -> str:
     if more is None:
         return "unknown"
     least = more["min_fulfilment"]
-    told = f"{least:+z.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
-    return f"{more['goodput_rps']:+z.3f} requests/s and {told}"
+    fulfilment = (
+        f"{least:+z.4f} in min fulfilment" if least is not None else "another set of classes in the min fulfilment"
+    )
+    return f"{more['goodput_rps']:+z.3f} requests/s and {fulfilment}"
 
 
 def _carries(what: str, numbers: str, holds: Mapping[str, Any] | None, now: str) -> str:

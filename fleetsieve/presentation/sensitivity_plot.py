@@ -46,8 +46,8 @@ def study_plot(study: Study) -> Any:
             color=alt.Color("tp:O", title="TP", scale=alt.Scale(scheme="blues"), legend=alt.Legend(orient="bottom")),
             tooltip=["class", "tp", "load", "replicas"],
         )  # fmt: skip
-        told = base.mark_text(fontSize=9).encode(x="middle:Q", text="told:N")
-        chart = alt.vconcat(chart, (bars + told).properties(width=WIDTH, height=alt.Step(26)))
+        labels = base.mark_text(fontSize=9).encode(x="middle:Q", text="told:N")
+        chart = alt.vconcat(chart, (bars + labels).properties(width=WIDTH, height=alt.Step(26)))
         chart = chart.resolve_scale(color="independent")
     return chart.properties(title=alt.TitleParams(study.instance.name, anchor="start"))
 
@@ -102,11 +102,11 @@ def _legend(alt: Any) -> Any:
 
 def _names(decisions: list[Decision]) -> dict[Any, str]:
     """A name for each different decision: what is committed, and the verdict where several share that."""
-    told = {d.key: d for d in decisions}
-    texts = {key: allocation_text(d) for key, d in told.items()}
+    by_key = {d.key: d for d in decisions}
+    texts = {key: allocation_text(d) for key, d in by_key.items()}
     shared = {text for text in texts.values() if list(texts.values()).count(text) > 1}
     return {
-        key: f"{text} ({told[key].verdict})" if text in shared else text or "nothing" for key, text in texts.items()
+        key: f"{text} ({by_key[key].verdict})" if text in shared else text or "nothing" for key, text in texts.items()
     }
 
 
@@ -145,14 +145,16 @@ def _placed(study: Study, stretch: Stretch) -> list[dict[str, Any]]:
     plan, low, high = stretch.decision.plan, stretch.span.lo, _past(study.axis, stretch.span.hi)
     share = (high - low) / ((_end(study.axis) - study.axis.lo) or 1.0)
     rows = []
-    for got in plan.classes if plan is not None else ():
-        key = got.configuration.name if got.configuration is not None else None
+    for class_plan in plan.classes if plan is not None else ():
+        key = class_plan.configuration.name if class_plan.configuration is not None else None
         if isinstance(key, CellKey):
-            words = f"{key.configuration} x{got.replicas}"
-            told = words if share * WIDTH > 5.5 * len(words) else f"TP{key.server.degree}" if share * WIDTH > 20 else ""
+            words = f"{key.configuration} x{class_plan.replicas}"
+            label = (
+                words if share * WIDTH > 5.5 * len(words) else f"TP{key.server.degree}" if share * WIDTH > 20 else ""
+            )
             rows.append(
                 {
-                    "class": got.class_name, "tp": key.tp, "load": key.load, "replicas": got.replicas, "told": told,
+                    "class": class_plan.class_name, "tp": key.tp, "load": key.load, "replicas": class_plan.replicas, "told": label,
                     "low": low, "high": high, "middle": (low + high) / 2.0,
                 }
             )  # fmt: skip

@@ -45,6 +45,6 @@ def measured_line(row: Measurement) -> str:
         "e2e p99 s": row.e2e_p99_s.value,
         "tpot p99 s": row.tpot_p99_s.value,
     }
-    told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items() if value is not None)
+    text = ", ".join(f"{name} {value:.4g}" for name, value in figures.items() if value is not None)
     cost = f", {row.cost_gpu_s:,.0f} GPU-seconds" if row.cost_gpu_s is not None else ""
-    return f"{row.key} seed {row.seed}: {told}; {row.requests} requests{cost}"
+    return f"{row.key} seed {row.seed}: {text}; {row.requests} requests{cost}"

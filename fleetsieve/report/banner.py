@@ -45,14 +45,16 @@ def _served(c: Certificate) -> str:
             f"On {plan.gpus_used} of {gpus} GPUs the plan serves {rate(plan.goodput_rps)} of {total:g} requests/s: {by_class(c)} "
             "of the demand."
         )
-    most = (
-        f", at most {_most_goodput(c)} of {total:g} requests/s by the bounds" if c.upper.goodput_rps is not None else ""
+    upper = (
+        f", at most {_greatest_goodput(c)} of {total:g} requests/s by the bounds"
+        if c.upper.goodput_rps is not None
+        else ""
     )
     why = "no measured cell keeps its SLO" if measured_cells(c.envelope) else "nothing was measured"
-    return f"There is no plan yet, for {why}; what {gpus} GPUs can serve is open{most}."
+    return f"There is no plan yet, for {why}; what {gpus} GPUs can serve is open{upper}."
 
 
-def _most_goodput(c: Certificate) -> str:
+def _greatest_goodput(c: Certificate) -> str:
     return rate(min(c.upper.goodput_rps or 0.0, c.conservative.problem.total_demand_rps), lower=False)
 
 
@@ -172,15 +174,17 @@ def facts(report: Report) -> list[tuple[str, str, str]]:
         ]
     else:
         best = c.upper.min_fulfilment
-        most = f"; the bounds allow up to {share(min(1.0, best), lower=False)}" if best is not None and counted else ""
-        allowed = (
-            f"; the bounds allow up to {_most_goodput(c)} of {total:g} requests/s"
+        fulfilment = (
+            f"; the bounds allow up to {share(min(1.0, best), lower=False)}" if best is not None and counted else ""
+        )
+        goodput = (
+            f"; the bounds allow up to {_greatest_goodput(c)} of {total:g} requests/s"
             if c.upper.goodput_rps is not None
             else ""
         )
         served = [
-            ("Worst-served class", "no plan", f"least fulfilment{left_out}{most}"),
-            ("Served in all", "no plan", f"goodput{allowed}"),
+            ("Worst-served class", "no plan", f"least fulfilment{left_out}{fulfilment}"),
+            ("Served in all", "no plan", f"goodput{goodput}"),
         ]
     return [
         ("GPUs in use", f"{plan.gpus_used}" if plan.replica_counts else "no plan", f"of {instance.fleet.gpus} GPUs"),
@@ -200,9 +204,9 @@ def _gap_tile(c: Certificate) -> tuple[str, str, str]:
     if set(parts.values()) == {"0"}:
         return "Gap to the best possible", "none", f"below 0.000001 in {listed(list(parts))}; {within}"
     figures = [value for value in parts.values() if value != "?"]
-    most = "unknown" if len(figures) < len(parts) else max(figures, key=float)
+    largest = "unknown" if len(figures) < len(parts) else max(figures, key=float)
     text = ", ".join(f"{name} {part}" for name, part in parts.items())
-    return "Gap to the best possible", most, f"{text} of the demand; {within}"
+    return "Gap to the best possible", largest, f"{text} of the demand; {within}"
 
 
 def _cells_tile(report: Report) -> tuple[str, str, str]:

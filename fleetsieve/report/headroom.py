@@ -67,8 +67,12 @@ def margins(certificate: Certificate) -> list[Margin]:
 
 def utilisations(certificate: Certificate) -> Mapping[str, float]:
     """For each class that the plan serves, what it serves of what its replicas sustained when measured."""
-    most = certificate.envelope.instance.fleet.max_utilisation
-    return {got.class_name: got.utilisation * most for got in certificate.conservative.classes if got.replicas}
+    limit = certificate.envelope.instance.fleet.max_utilisation
+    return {
+        class_plan.class_name: class_plan.utilisation * limit
+        for class_plan in certificate.conservative.classes
+        if class_plan.replicas
+    }
 
 
 def room(certificate: Certificate) -> list[str]:
@@ -125,13 +129,15 @@ def with_fewer(read: Folder) -> str:
     return f"{what} the plan would serve {total} ({by_class(c)})."
 
 
-def by_class(certificate: Certificate, most: int = 6) -> str:
+def by_class(certificate: Certificate, limit: int = 6) -> str:
     """The share of its demand that each class is sure to get: "chat 94.1 %, code 100 %"."""
     parts = [
-        f"{got.class_name} {share(got.fulfilment)}" for got in certificate.conservative.classes if got.demand_rps > 0.0
+        f"{class_plan.class_name} {share(class_plan.fulfilment)}"
+        for class_plan in certificate.conservative.classes
+        if class_plan.demand_rps > 0.0
     ]
-    more = f" and {len(parts) - most} more" if len(parts) > most else ""
-    return ", ".join(parts[:most]) + more
+    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
+    return ", ".join(parts[:limit]) + more
 
 
 def to_serve_all(certificate: Certificate) -> list[str]:
@@ -141,7 +147,7 @@ def to_serve_all(certificate: Certificate) -> list[str]:
     """
     c = certificate
     plan = c.conservative
-    if plan.problem.total_demand_rps <= 0.0 or all(got.fulfilment >= 1.0 - TIE for got in plan.classes):
+    if plan.problem.total_demand_rps <= 0.0 or all(class_plan.fulfilment >= 1.0 - TIE for class_plan in plan.classes):
         return []
     enough, least = _on_whole_fleets(c.envelope, _fewest(c.envelope.conservative)), _fewest(c.envelope.optimistic)
     what = f"all demand except that of {listed(c.unservable, 3)}" if c.unservable else "all demand"
@@ -177,7 +183,9 @@ def _on_whole_fleets(envelope: Envelope, gpus: int | None) -> int | None:
         problem = GpusAxis(count, count).at(envelope, count).conservative
         plan = engine_for(problem).optimise(problem).allocation
         counted = zip(problem.classes, plan.classes, strict=True) if plan is not None else ()
-        if plan is not None and all(got.fulfilment >= 1.0 - TIE for demand, got in counted if demand.in_minimum):
+        if plan is not None and all(
+            class_plan.fulfilment >= 1.0 - TIE for demand, class_plan in counted if demand.in_minimum
+        ):
             return count
     return None
 
@@ -236,8 +244,8 @@ def why_short(certificate: Certificate) -> list[str]:
         )
     for pool, count in shortage.gpus.items():
         where = f" on {pool}" if len(fleet.pools) > 1 else ""
-        most = fleet.pool(pool).gpus
-        more = f"{'' if exact else ' at least'} {count} GPU{'s' if count > 1 else ''} more{where}: {most + count} not {most}."
+        gpus = fleet.pool(pool).gpus
+        more = f"{'' if exact else ' at least'} {count} GPU{'s' if count > 1 else ''} more{where}: {gpus + count} not {gpus}."
         sentences.append(f"The floors need{more}{'' if exact else ' Measuring may show that more are needed.'}")
     sentences += largest_floors(certificate) if not shortage.unservable else []
     if shortage.lacking_rps:

@@ -12,7 +12,7 @@ from fleetsieve.answers.what_if import largest_demand_scale
 from fleetsieve.certificate import placement
 from fleetsieve.errors import SolveFailed
 from fleetsieve.files import Folder
-from fleetsieve.files.toml_schema import MOST_GPUS
+from fleetsieve.files.toml_schema import MAX_GPUS
 from fleetsieve.instance import TAIL_METRICS
 from fleetsieve.report.headroom import fewer_gpus
 from fleetsieve.report.rounding import points, rate
@@ -58,7 +58,7 @@ def _axes(read: Folder, planned: bool) -> Iterator[tuple[str, Axis, Callable[[St
         )
     if len(instance.fleet.pools) == 1:
         gpus, fewer = instance.fleet.gpus, fewer_gpus(instance)
-        axis_gpus = GpusAxis(fewer or gpus, min(gpus + MORE_GPUS, MOST_GPUS))
+        axis_gpus = GpusAxis(fewer or gpus, min(gpus + MORE_GPUS, MAX_GPUS))
         yield "GPUs of the fleet", axis_gpus, _gpus_row if planned else _verdicts_row
 
 
@@ -155,7 +155,7 @@ def _gpus_row(found: Study) -> Row:
 
 
 def _all_served(decision: Decision) -> bool:
-    return decision.plan is not None and all(got.fulfilment >= 1.0 - TIE for got in decision.plan.classes)
+    return decision.plan is not None and all(class_plan.fulfilment >= 1.0 - TIE for class_plan in decision.plan.classes)
 
 
 def _moved(now: Decision, then: Decision) -> str:
@@ -195,6 +195,8 @@ def _places(decision: Decision) -> dict[str, str]:
     if decision.plan is None:
         return {}
     return {
-        got.class_name: placement(got.configuration.name if got.configuration else None, got.replicas)
-        for got in decision.plan.classes
+        class_plan.class_name: placement(
+            class_plan.configuration.name if class_plan.configuration else None, class_plan.replicas
+        )
+        for class_plan in decision.plan.classes
     }

@@ -67,20 +67,25 @@ def statements(certificate: Certificate) -> list[tuple[str, str]]:
 def plan_rows(plan: Allocation, envelope: Envelope, *, lower: bool) -> list[Row]:
     """One row a class of a plan; guaranteed figures (`lower`) are rounded down, hoped-for ones up."""
     rows = []
-    for place, got in enumerate(plan.classes):
-        key = got.configuration.name if got.configuration is not None else None
-        floor = envelope.instance.class_by_name[got.class_name].floor_rps
-        row: Row = {"class": got.class_name, "place": place, "replicas": got.replicas, "gpus": got.gpus}
-        row["served"] = f"{rate(got.served_rps, lower=lower)} of {got.demand_rps:g}"
-        row["fulfilment"] = share(got.fulfilment, lower=lower) if got.demand_rps > 0.0 else "-"
+    for place, class_plan in enumerate(plan.classes):
+        key = class_plan.configuration.name if class_plan.configuration is not None else None
+        floor = envelope.instance.class_by_name[class_plan.class_name].floor_rps
+        row: Row = {
+            "class": class_plan.class_name,
+            "place": place,
+            "replicas": class_plan.replicas,
+            "gpus": class_plan.gpus,
+        }
+        row["served"] = f"{rate(class_plan.served_rps, lower=lower)} of {class_plan.demand_rps:g}"
+        row["fulfilment"] = share(class_plan.fulfilment, lower=lower) if class_plan.demand_rps > 0.0 else "-"
         row["floor"] = f"{floor:g}" if floor is not None else "-"
-        used = got.utilisation * envelope.instance.fleet.max_utilisation
-        row["utilisation"] = share(used, lower=False) if got.replicas else "-"
+        used = class_plan.utilisation * envelope.instance.fleet.max_utilisation
+        row["utilisation"] = share(used, lower=False) if class_plan.replicas else "-"
         if isinstance(key, CellKey):
-            limits = limits_text(envelope.classes[got.class_name], envelope[key])
+            limits = limits_text(envelope.classes[class_plan.class_name], envelope[key])
             row |= {"tp": key.server.degree, "load": key.load, "pool": key.pool, "limits": limits}
         else:
-            unservable = "cannot be served" if got.class_name in envelope.unservable else "not served"
+            unservable = "cannot be served" if class_plan.class_name in envelope.unservable else "not served"
             row |= {"tp": "-", "load": "-", "pool": "", "limits": unservable}
         rows.append(row)
     return rows

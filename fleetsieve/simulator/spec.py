@@ -250,13 +250,13 @@ class _Reader:
                 "variant", "is not a section; write [variant.NAME.model], [variant.NAME.gpu] or [variant.NAME.engine]"
             )
             return found
-        for name, own in stated.items():
+        for name, stated_variant in stated.items():
             where = f"variant.{name}."
             if name in ("", DEFAULT_VARIANT):
                 self.fault(f"variant.{name}", "is the default variant, which the sections without a variant state")
-            for key in (key for key in own if key not in PARTS):
+            for key in (key for key in stated_variant if key not in PARTS):
                 self.fault(f"{where}{key}", "is not a key of a variant")
-            changed = {part: {**parts[part], **self.section(dict(own), part)} for part in PARTS}
+            changed = {part: {**parts[part], **self.section(dict(stated_variant), part)} for part in PARTS}
             machine = self.machine(changed, where)
             if machine is not None:
                 found[name] = machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops, told_top
+from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops, ladder_top_sentence
 from fleetsieve.instance import Cell, CellKey, Fleet, Instance, LoadKind, Measurement, Pool, Reading, Slo, WorkloadClass
 
 CLOSED, OPEN = LoadKind.CONCURRENCY, LoadKind.RATE
@@ -40,7 +40,7 @@ def test_a_closed_loop_is_bounded_by_capacity_per_request_in_flight() -> None:
     (top,) = tops(ladder(CLOSED, 32, 64, 128), measured)
     assert (top.top.load, top.capacity_rps, top.next.key.load, top.next.offered) == ("c128", 14.0, "c256", 256.0)
     assert top.at_most_rps == pytest.approx(14.0 * 256 / 128 * 1.05)
-    assert told_top(top) == (
+    assert ladder_top_sentence(top) == (
         "chat TP2: the top rung c128 still meets the SLO at 14.000 requests/s of one replica; c256 could bring at most 29.400, "
         "and no certificate looks at loads above c128 until c256 is in cells.csv"
     )
@@ -54,7 +54,7 @@ def test_an_open_loop_is_bounded_by_its_rate() -> None:
 def test_without_the_assumption_nothing_bounds_the_next_rung() -> None:
     (top,) = tops(ladder(CLOSED, 32, 64), {"c64": (8.0, 8.5)}, assuming={"capacity_star": {"enabled": False}})
     assert top.at_most_rps is None
-    assert "nothing bounds what c128 could bring" in told_top(top)
+    assert "nothing bounds what c128 could bring" in ladder_top_sentence(top)
 
 
 @pytest.mark.parametrize(

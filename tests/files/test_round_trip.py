@@ -27,7 +27,7 @@ from fleetsieve.files import (
 from fleetsieve.files.toml_schema import NOISE
 from fleetsieve.instance import (
     DEFAULT_VARIANT,
-    MOST_DEMAND_RPS,
+    MAX_DEMAND_RPS,
     Cell,
     CellKey,
     CertificateSettings,
@@ -52,7 +52,7 @@ NAMES = st.one_of(
 NUMBERS = st.floats(0.0, 1e300, allow_subnormal=False)
 POSITIVE = st.floats(1e-300, 1e300)
 FRACTIONS = st.floats(0.0, 1.0)
-RATES = st.floats(0.0, MOST_DEMAND_RPS, allow_subnormal=False)
+RATES = st.floats(0.0, MAX_DEMAND_RPS, allow_subnormal=False)
 
 
 def maybe(strategy: st.SearchStrategy[float]) -> st.SearchStrategy[float | None]:

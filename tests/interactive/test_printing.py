@@ -12,7 +12,7 @@ import fleetsieve as fs
 from fleetsieve.answers.diagnosis import account
 from fleetsieve.answers.sensitivity.document import study_csv
 from fleetsieve.answers.sizing import size
-from fleetsieve.brief import MOST_CHARACTERS
+from fleetsieve.brief import MAX_CHARACTERS
 from fleetsieve.records import RequestRecords
 from fleetsieve.studies.compare import Case, compare
 from fleetsieve.studies.judging import Truth
@@ -33,7 +33,7 @@ def printed(value: object) -> str:
     """What is printed, which holds no more than a summary."""
     text = str(value)
     assert text == repr(value)
-    assert len(text) <= MOST_CHARACTERS, f"{type(value).__name__}: {len(text)} characters"
+    assert len(text) <= MAX_CHARACTERS, f"{type(value).__name__}: {len(text)} characters"
     assert len(text.splitlines()) <= 8
     return text
 
@@ -49,7 +49,7 @@ def test_results_print_a_summary(name: str) -> None:
         printed(own)
         printed(own.view)
         for key, bounds in own.bounds.items():
-            assert len(str(bounds)) <= MOST_CHARACTERS
+            assert len(str(bounds)) <= MAX_CHARACTERS
             printed(own.view.known.get(key))
     told = printed(certificate)
     assert told.startswith(f"Certificate of {name}: {certificate.verdict}\n  gap ")

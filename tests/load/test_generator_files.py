@@ -91,7 +91,7 @@ def test_aiperf_is_given_whole_requests_by_their_place():
         assert len(payload["prompt"]) == OPEN.input_tokens[i]
         assert payload["max_tokens"] == payload["min_tokens"] == OPEN.output_tokens[i]
         assert payload["stream_options"] == {"include_usage": True}
-    closed = closed_loop(SHAPE, 2, most_requests=3, **FRAME)
+    closed = closed_loop(SHAPE, 2, max_requests=3, **FRAME)
     assert all("timestamp" not in json.loads(line) for line in payload_rows(closed, "tiny"))
 
 

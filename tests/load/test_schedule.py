@@ -115,7 +115,7 @@ def test_a_closed_loop_has_requests_enough(source, seed):
     assert schedule.concurrency == 8
     fastest_s = 0.002 * (20.0 if source is SHAPE else float(source.output_tokens.mean()))
     assert len(schedule) >= 8 * 5.0 / fastest_s
-    few = closed_loop(source, 8, **told, most_requests=40)
+    few = closed_loop(source, 8, **told, max_requests=40)
     assert (len(few), few.sized, schedule.sized) == (40, True, False)
     assert equal(schedule, closed_loop(source, 8, **told))
 

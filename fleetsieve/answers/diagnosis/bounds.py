@@ -57,50 +57,50 @@ class Witnesses:
     class, for an assumption that looks across arms) are.
     """
 
-    def __init__(self, own: ClassEnvelope, assumptions: tuple[Assumption, ...]) -> None:
-        self._own, self._assumptions = own, assumptions
+    def __init__(self, class_envelope: ClassEnvelope, assumptions: tuple[Assumption, ...]) -> None:
+        self._class_envelope, self._assumptions = class_envelope, assumptions
         self._across = any(a.across_arms for a in assumptions)
         self._alone = cache(self._enveloped)
 
     def of(self, key: CellKey, quantity: str) -> tuple[CellKey, ...]:
         """The cells behind the bound of `quantity`; empty where the assumption needs no measurement."""
-        arm = self._own.bounds[key].cell.arm
-        stated = self._end(self._own, key, quantity)
+        arm = self._class_envelope.bounds[key].cell.arm
+        stated = self._end(self._class_envelope, key, quantity)
         if self._end(self._alone(arm, None), key, quantity) == stated:
             return ()
-        near = [k for k in sorted(self._own.view.known) if self._across or k.arm == key.arm]
+        near = [k for k in sorted(self._class_envelope.view.known) if self._across or k.arm == key.arm]
         alone = [k for k in near if k != key and self._end(self._alone(arm, k), key, quantity) == stated]
         return tuple(alone[:1]) or tuple(k for k in near if k != key)
 
     def _enveloped(self, arm: ArmKey, key: CellKey | None) -> ClassEnvelope:
         """The bounds of an arm if only `key` were known."""
-        view = self._own.view
+        view = self._class_envelope.view
         known = {key: view.known[key]} if key is not None else {}
         arms = view.arms if self._across else {arm: view.arms[arm]}
         return envelop(replace(view, arms=arms, known=known), self._assumptions)
 
     @staticmethod
-    def _end(own: ClassEnvelope, key: CellKey, quantity: str) -> float | bool:
+    def _end(class_envelope: ClassEnvelope, key: CellKey, quantity: str) -> float | bool:
         """The end of the interval that an assumption can bound."""
         if quantity == MEMORY:
-            return key in own.beyond_memory
-        b = own.bounds[key]
+            return key in class_envelope.beyond_memory
+        b = class_envelope.bounds[key]
         return b.capacity_rps.hi if quantity == CAPACITY else b.tails_s[quantity].lo
 
 
-def bounds_of(own: ClassEnvelope, key: CellKey, witnesses: Witnesses) -> tuple[Bound, ...]:
+def bounds_of(class_envelope: ClassEnvelope, key: CellKey, witnesses: Witnesses) -> tuple[Bound, ...]:
     """Every quantity of a cell of the class `own`: capacity first, then the tails, success, and memory where it rules."""
-    b, known, slo = own.bounds[key], own.view.known.get(key), own.view.workload.slo
+    b, known, slo = class_envelope.bounds[key], class_envelope.view.known.get(key), class_envelope.view.workload.slo
     quantities: list[tuple[str, Interval, float | None, Interval | None]] = [
         (CAPACITY, b.capacity_rps, None, known.capacity_rps if known else None)
     ]
     quantities += [(m, b.tails_s[m], slo.limit_s(m), known.tail_s(m) if known else None) for m in TAIL_METRICS]
     quantities.append((SUCCESS, b.success, slo.min_success, known.success if known else None))
-    told = []
-    for quantity, interval, limit, own_rows in quantities:
+    bounds = []
+    for quantity, interval, limit, rows in quantities:
         assumption = b.origins.get(quantity, "")
         cells = witnesses.of(key, quantity) if assumption else ()
-        told.append(Bound(quantity, interval, limit, own_rows is not None, assumption, cells))
+        bounds.append(Bound(quantity, interval, limit, rows is not None, assumption, cells))
     if MEMORY in b.origins:
-        told.append(Bound(MEMORY, None, None, False, b.origins[MEMORY], witnesses.of(key, MEMORY)))
-    return tuple(told)
+        bounds.append(Bound(MEMORY, None, None, False, b.origins[MEMORY], witnesses.of(key, MEMORY)))
+    return tuple(bounds)

@@ -76,39 +76,44 @@ def cell_accounts(
     """
     envelope = certificate.envelope
     wanted = None if keys is None else set(keys)
-    told: list[CellAccount] = []
+    accounts: list[CellAccount] = []
     for workload in envelope.instance.classes:
-        own = envelope.classes[workload.name]
-        chosen = [key for key in own.bounds if wanted is None or key in wanted]
+        class_envelope = envelope.classes[workload.name]
+        chosen = [key for key in class_envelope.bounds if wanted is None or key in wanted]
         if not chosen:
             continue
-        witnesses = Witnesses(own, envelope.assumptions)
-        usable = class_configurations(envelope.instance, own, lower=True)
-        told += [
-            _account(certificate, own, key, bounds_of(own, key, witnesses), usable, standings[key]) for key in chosen
+        witnesses = Witnesses(class_envelope, envelope.assumptions)
+        usable = class_configurations(envelope.instance, class_envelope, lower=True)
+        accounts += [
+            _account(
+                certificate, class_envelope, key, bounds_of(class_envelope, key, witnesses), usable, standings[key]
+            )
+            for key in chosen
         ]
     order = {cell.key: place for place, cell in enumerate(envelope.instance.cells)}
-    return tuple(sorted(told, key=lambda account: order[account.key]))
+    return tuple(sorted(accounts, key=lambda account: order[account.key]))
 
 
 def _account(
     certificate: Certificate,
-    own: ClassEnvelope,
+    class_envelope: ClassEnvelope,
     key: CellKey,
     bounds: tuple[Bound, ...],
     usable: Sequence[Configuration],
     standing: Standing,
 ) -> CellAccount:
-    b, known = own.bounds[key], own.view.known.get(key)
+    b, known = class_envelope.bounds[key], class_envelope.view.known.get(key)
     planned = certificate.conservative.replica_counts.get(key, 0)
-    closed = _closed(own, b)
-    can_change, why = _effect(certificate, own, b, usable, standing, planned, closed, bounds)
+    closed = _closed(class_envelope, b)
+    can_change, why = _effect(certificate, class_envelope, b, usable, standing, planned, closed, bounds)
     rows = known.rows if known is not None else ()
-    return CellAccount(b.cell, rows, _known(b, own, bounds), bounds, closed, planned, standing, can_change, why)
+    return CellAccount(
+        b.cell, rows, _known(b, class_envelope, bounds), bounds, closed, planned, standing, can_change, why
+    )
 
 
-def _known(b: CellBounds, own: ClassEnvelope, bounds: Sequence[Bound]) -> Known:
-    known = own.view.known.get(b.cell.key)
+def _known(b: CellBounds, class_envelope: ClassEnvelope, bounds: Sequence[Bound]) -> Known:
+    known = class_envelope.view.known.get(b.cell.key)
     if known is not None and known.failed:
         return Known.FAILED
     if b.measured:
@@ -116,21 +121,21 @@ def _known(b: CellBounds, own: ClassEnvelope, bounds: Sequence[Bound]) -> Known:
     return Known.BOUNDED if any(bound.known for bound in bounds) else Known.UNKNOWN
 
 
-def _closed(own: ClassEnvelope, b: CellBounds) -> str:
+def _closed(class_envelope: ClassEnvelope, b: CellBounds) -> str:
     """Why no plan may use the cell, whatever it would show."""
     key = b.cell.key
     if b.cell.excluded:
         return "excluded by the operator"
-    if key in own.closed:
-        return own.closed[key]
-    if own.view.workload.demand_rps <= 0.0:
+    if key in class_envelope.closed:
+        return class_envelope.closed[key]
+    if class_envelope.view.workload.demand_rps <= 0.0:
         return "its class has no demand"
-    return "" if fits(b.cell, own.view.pools[key.pool]) else "its replica does not fit on a node"
+    return "" if fits(b.cell, class_envelope.view.pools[key.pool]) else "its replica does not fit on a node"
 
 
 def _effect(
     certificate: Certificate,
-    own: ClassEnvelope,
+    class_envelope: ClassEnvelope,
     b: CellBounds,
     usable: Sequence[Configuration],
     standing: Standing,
@@ -144,15 +149,15 @@ def _effect(
     if not b.possible:
         return False, f"ruled out: {listed([_removal(bound) for bound in bounds if bound.removes])}"
     if planned:
-        told = f"in the plan, {planned} replica{'s' if planned > 1 else ''}"
-        return standing.asks, f"{told}; another measurement may narrow its bounds" if standing.asks else told
+        reason = f"in the plan, {planned} replica{'s' if planned > 1 else ''}"
+        return standing.asks, f"{reason}; another measurement may narrow its bounds" if standing.asks else reason
     if certificate.verdict is Verdict.INFEASIBLE:
         return False, "a floor is missed even if it is as good as possible"
     if certificate.verdict is Verdict.FEASIBLE:
         return False, _settled(certificate, b)
     if not standing.asks:
-        return False, _not_asked(own, b, standing)
-    better = replacing(certificate.envelope, own, b, usable)
+        return False, _not_asked(class_envelope, b, standing)
+    better = replacing(certificate.envelope, class_envelope, b, usable)
     if better == b.cell.key:
         return False, "measured, and guaranteed to serve as much of its class as a plan could use"
     if better is not None:
@@ -162,11 +167,11 @@ def _effect(
 
 def _removal(bound: Bound) -> str:
     """The limit that a bound breaks, with the assumption and the cell behind it where it was not measured."""
-    told = limit_name(bound.quantity)
+    name = limit_name(bound.quantity)
     if bound.measured:
-        return told
+        return name
     source = f" from {bound.cells[0].configuration}" if len(bound.cells) == 1 else ""
-    return f"{told}, by {bound.assumption}{source}"
+    return f"{name}, by {bound.assumption}{source}"
 
 
 def _settled(certificate: Certificate, b: CellBounds) -> str:
@@ -175,9 +180,9 @@ def _settled(certificate: Certificate, b: CellBounds) -> str:
     return f"no result of it makes a plan better by more than {certificate.epsilon:g}"
 
 
-def _not_asked(own: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
+def _not_asked(class_envelope: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
     """Why a run does not ask for a cell that is still possible."""
-    known = own.view.known.get(b.cell.key)
+    known = class_envelope.view.known.get(b.cell.key)
     if standing is Standing.FUTILE:
         return f"{standing}: another cell straddles its SLO and cannot be measured again"
     if known is None:
@@ -187,21 +192,22 @@ def _not_asked(own: ClassEnvelope, b: CellBounds, standing: Standing) -> str:
     if b.committable:
         return "usable but not needed: the plan is as good without it"
     if standing is Standing.SET_ASIDE:
-        return f"{_lacking(own, known)}; neither plan uses it, so it is measured again only when nothing else is left"
+        return f"{_lacking(class_envelope, known)}; neither plan uses it, so it is measured again only when nothing else is left"
     times = f"{len(known.rows)} time{'s' if len(known.rows) > 1 else ''}"
     ends = {
         Standing.LOOKS_USED: f"it was measured {times}, as often as max_looks allows",
         Standing.ROWS_USED: "the replayed table has no further row for it",
         Standing.NO_ROW: "the replayed table has no row for it",
     }
-    return f"{_lacking(own, known)}, and cannot be measured again: {ends.get(standing, 'another measurement would narrow nothing')}"
+    end = ends.get(standing, "another measurement would narrow nothing")
+    return f"{_lacking(class_envelope, known)}, and cannot be measured again: {end}"
 
 
-def _lacking(own: ClassEnvelope, known: KnownCell) -> str:
+def _lacking(class_envelope: ClassEnvelope, known: KnownCell) -> str:
     """What keeps a measured cell from being committed."""
     if known.failed:
         return _ended(known)
-    lacking = lacks(known, own.view.workload.slo)
+    lacking = lacks(known, class_envelope.view.workload.slo)
     if lacking:
         return f"its rows lack {', '.join(lacking)}"
     if known.missing_requests:

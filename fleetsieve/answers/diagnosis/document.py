@@ -21,7 +21,7 @@ def account_document(account: Account) -> Document:
         "verdict": str(c.verdict),
         "explanation": verdict_sentence(c),
         "gap": gap_document(c.gap),
-        "cells": [cell_document(told) for told in account.cells],
+        "cells": [cell_document(cell) for cell in account.cells],
         "next": next_document(account.next) if account.next is not None else None,
         "ended": account.ended,
         "settling": {
@@ -32,23 +32,23 @@ def account_document(account: Account) -> Document:
     }
 
 
-def cell_document(told: CellAccount) -> Document:
+def cell_document(cell: CellAccount) -> Document:
     """One cell."""
     return {
-        **key_document(told.key),
-        "gpus": told.cell.gpus,
-        "offered": told.cell.offered,
-        "known": str(told.known),
+        **key_document(cell.key),
+        "gpus": cell.cell.gpus,
+        "offered": cell.cell.offered,
+        "known": str(cell.known),
         "rows": [
-            {"seed": row.seed, "line": row.line, "status": str(row.status), "source": row.source} for row in told.rows
+            {"seed": row.seed, "line": row.line, "status": str(row.status), "source": row.source} for row in cell.rows
         ],
-        "bounds": [bound_document(bound) for bound in told.bounds],
-        "removed_by": [bound.quantity for bound in told.removed_by],
-        "closed": told.closed,
-        "planned_replicas": told.planned_replicas,
-        "asked": told.standing.asks,
-        "can_change": told.can_change,
-        "why": told.why,
+        "bounds": [bound_document(bound) for bound in cell.bounds],
+        "removed_by": [bound.quantity for bound in cell.removed_by],
+        "closed": cell.closed,
+        "planned_replicas": cell.planned_replicas,
+        "asked": cell.standing.asks,
+        "can_change": cell.can_change,
+        "why": cell.why,
     }
 
 

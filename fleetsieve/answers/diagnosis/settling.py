@@ -71,15 +71,15 @@ def account(sieve: Sieve, keys: Iterable[CellKey] | None = None) -> Account:
     waiting = sieve.candidates
     cells = cell_accounts(c, sieve.standings)
     settling = tuple(key for key in hoped_for(c)[0] if key in set(waiting)) if c.blocking else ()
-    settling = settling or tuple(told.key for told in cells if told.can_change and told.key in set(c.settling))
-    failed = tuple(told.key for told in cells if c.blocking and _given_up(c, told) and told.key not in set(waiting))
+    settling = settling or tuple(cell.key for cell in cells if cell.can_change and cell.key in set(c.settling))
+    failed = tuple(cell.key for cell in cells if c.blocking and _given_up(c, cell) and cell.key not in set(waiting))
     unstopped = replace(sieve, stop=None)
     wanted = None if keys is None else set(keys)
     ends = (sieve.envelope.hoped(settling), sieve.envelope.without(settling)) if settling else ()
     best, worst = [certify(end, sieve.engine) for end in ends] or (None, None)
     return Account(
         c,
-        tuple(told for told in cells if wanted is None or told.key in wanted),
+        tuple(cell for cell in cells if wanted is None or cell.key in wanted),
         None if unstopped.finished else _next(unstopped),
         settling,
         _cost_gpu_s(sieve, settling),
@@ -94,9 +94,9 @@ def account(sieve: Sieve, keys: Iterable[CellKey] | None = None) -> Account:
     )
 
 
-def _given_up(c: Certificate, told: CellAccount) -> bool:
+def _given_up(c: Certificate, cell: CellAccount) -> bool:
     """Whether a cell failed and stays possible all the same."""
-    return told.known is Known.FAILED and not told.closed and c.envelope[told.key].possible
+    return cell.known is Known.FAILED and not cell.closed and c.envelope[cell.key].possible
 
 
 def _next(sieve: Sieve) -> Next:
@@ -113,10 +113,10 @@ def _ended(sieve: Sieve, failed: tuple[CellKey, ...]) -> str:
     if Standing.FUTILE in sieve.standings.values():
         return f"{Standing.FUTILE}: a cell that straddles its SLO cannot be measured again"
     if failed:
-        told = (
+        cell = (
             f"{listed([str(key) for key in failed], 3)} failed and {'are' if len(failed) > 1 else 'is'} not tried again"
         )
-        return f"no cell is left to measure: {told}"
+        return f"no cell is left to measure: {cell}"
     return "no cell is left that a measurement could resolve"
 
 

@@ -35,9 +35,11 @@ def binding(decision: Decision) -> Answers:
     if plan is None:
         return {"blocking": decision.blocking or None, "least_fulfilled": [], "gpus_left": None}
     least = [
-        got.class_name
-        for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
-        if demand.in_minimum and got.fulfilment <= plan.min_fulfilment + TIE and got.fulfilment < 1.0 - TIE
+        class_plan.class_name
+        for demand, class_plan in zip(plan.problem.classes, plan.classes, strict=True)
+        if demand.in_minimum
+        and class_plan.fulfilment <= plan.min_fulfilment + TIE
+        and class_plan.fulfilment < 1.0 - TIE
     ]
     left = sum(pool.gpus for pool in plan.problem.pools) - plan.gpus_used
     return {"blocking": decision.blocking or None, "least_fulfilled": least, "gpus_left": left}
@@ -82,12 +84,12 @@ def slo_answers(study: Study, axis: SloAxis) -> Answers:
     order = axis.thresholds(study.base)
     order = order if axis.rises else order[::-1]
     usable = [v for v in order if 0.0 < v <= (1.0 if axis.metric == SUCCESS else sys.float_info.max)]
-    own = [(v, study.axis.at(study.base, v).classes[axis.class_name]) for v in usable]
+    at_limits = [(v, study.axis.at(study.base, v).classes[axis.class_name]) for v in usable]
     today = axis.present(study.instance)
     return {
         "today": today,
-        "tightest_feasible": next((v for v, c in own if c.committed_choice), None),
-        "tightest_possible": next((v for v, c in own if c.servable), None),
+        "tightest_feasible": next((v for v, c in at_limits if c.committed_choice), None),
+        "tightest_possible": next((v for v, c in at_limits if c.servable), None),
         "plan_holds": _reach_document(_slo_reach(study, axis, usable, today)) if today is not None else None,
     }
 

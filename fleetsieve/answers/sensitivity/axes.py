@@ -114,8 +114,8 @@ class SloAxis:
     def at(self, envelope: Envelope, value: float) -> Envelope:
         """The envelope with the limit at `value`; whether there is a limit at all must be as before (`start`)."""
         workload = self._limited(envelope.instance.class_by_name[self.class_name], value)
-        own = envelope.classes[self.class_name]
-        renewed = envelop(replace(own.view, workload=workload), envelope.assumptions)
+        class_envelope = envelope.classes[self.class_name]
+        renewed = envelop(replace(class_envelope.view, workload=workload), envelope.assumptions)
         return _with_classes(envelope, _with_class(envelope.instance, workload), {self.class_name: renewed})
 
     def present(self, instance: Instance) -> float | None:
@@ -177,8 +177,8 @@ class DemandAxis:
         """The envelope with the demand times `value`: no bound depends on it."""
         instance = _scaled(envelope.instance, self, value)
         renewed = {
-            name: _viewing(own, workload=instance.class_by_name[name])
-            for name, own in envelope.classes.items()
+            name: _viewing(class_envelope, workload=instance.class_by_name[name])
+            for name, class_envelope in envelope.classes.items()
             if self.scales(name)
         }
         return _with_classes(envelope, instance, renewed)
@@ -239,7 +239,10 @@ class GpusAxis:
         # One GPU more than the largest fleet that may be asked for can still be decided.
         instance = replace(envelope.instance, fleet=replace(fleet, pools=(replace(fleet.pools[0], gpus=int(value)),)))
         pools = {pool.name: pool for pool in instance.fleet.pools}
-        renewed = {name: replace(own, view=replace(own.view, pools=pools)) for name, own in envelope.classes.items()}
+        renewed = {
+            name: replace(class_envelope, view=replace(class_envelope.view, pools=pools))
+            for name, class_envelope in envelope.classes.items()
+        }
         return _with_classes(envelope, instance, renewed)
 
     def present(self, instance: Instance) -> float | None:
@@ -275,8 +278,8 @@ def _with_class(instance: Instance, workload: WorkloadClass) -> Instance:
     return replace(instance, classes=tuple(workload if c.name == workload.name else c for c in instance.classes))
 
 
-def _viewing(own: ClassEnvelope, workload: WorkloadClass) -> ClassEnvelope:
-    return replace(own, view=replace(own.view, workload=workload))
+def _viewing(class_envelope: ClassEnvelope, workload: WorkloadClass) -> ClassEnvelope:
+    return replace(class_envelope, view=replace(class_envelope.view, workload=workload))
 
 
 def _with_classes(envelope: Envelope, instance: Instance, renewed: dict[str, ClassEnvelope]) -> Envelope:

@@ -93,15 +93,15 @@ class Decider:
             unknown = Gap(math.inf, math.inf, math.inf)
             return replace(_decision(envelope, _Watched()), verdict=BROKEN, plan=None, gap=unknown, faults=faults)
         missed = [
-            got.class_name
-            for demand, got in zip(plan.problem.classes, plan.classes, strict=True)
-            if demand.floor is not None and not floor_met(demand.floor, got.fulfilment)
+            class_plan.class_name
+            for demand, class_plan in zip(plan.problem.classes, plan.classes, strict=True)
+            if demand.floor is not None and not floor_met(demand.floor, class_plan.fulfilment)
         ]
-        short = [got.class_name for got in plan.classes if got.fulfilment < 1.0 - TIE]
+        short = [class_plan.class_name for class_plan in plan.classes if class_plan.fulfilment < 1.0 - TIE]
         found = _decision(envelope, _Watched(plan))
-        told = [f"the floor of {listed(missed)} is missed"] if missed else []
-        told += [f"{listed(short)} {'is' if len(short) == 1 else 'are'} not served in full"] if short else []
-        return replace(found, verdict=BROKEN if missed else found.verdict, faults=tuple(told))
+        errors = [f"the floor of {listed(missed)} is missed"] if missed else []
+        errors += [f"{listed(short)} {'is' if len(short) == 1 else 'are'} not served in full"] if short else []
+        return replace(found, verdict=BROKEN if missed else found.verdict, faults=tuple(errors))
 
 
 class _Watched(Automatic):

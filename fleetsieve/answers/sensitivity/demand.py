@@ -113,7 +113,9 @@ class _Scaling:
         given = self.decide(self.axis.hi).plan if self.decider.given is not None else None
         if given is not None:
             found += [
-                got.capacity_rps / self.scaled[got.class_name] for got in given.classes if got.class_name in self.scaled
+                class_plan.capacity_rps / self.scaled[class_plan.class_name]
+                for class_plan in given.classes
+                if class_plan.class_name in self.scaled
             ]
         floors = [(c.floor_rps, self.scaled[c.name]) for c in top.instance.classes if c.name in self.scaled]
         found += [floor / rate for floor, rate in floors if floor is not None]
@@ -140,10 +142,10 @@ class _Scaling:
         plans = self._crossings(low, self.decide(low), high, self.decide(high), 0)
         found = list(plans)
         for p, q in pairwise(_apart([low, *plans, high])):
-            own = self.decide((p + q) / 2.0)
-            if self._short(own):
+            decision = self.decide((p + q) / 2.0)
+            if self._short(decision):
                 continue
-            edges = _apart([p, *(x for x in self._kinks(own) if p < x < q), q])
+            edges = _apart([p, *(x for x in self._kinks(decision) if p < x < q), q])
             for left, right in pairwise(edges):
                 inner = min(1e-8 * right, (right - left) / 8.0)
                 found += self._verdicts(left + inner, right - inner)
@@ -175,12 +177,12 @@ class _Scaling:
     def _line(self, plan: Allocation, t: float) -> tuple[float, float]:
         """The plan's goodput as (constant, slope) of t, in the neighbourhood of t."""
         constant = slope = 0.0
-        for got in plan.classes:
-            rate = self.scaled.get(got.class_name)
-            if rate is not None and got.capacity_rps >= got.demand_rps:
+        for class_plan in plan.classes:
+            rate = self.scaled.get(class_plan.class_name)
+            if rate is not None and class_plan.capacity_rps >= class_plan.demand_rps:
                 slope += rate
             else:
-                constant += got.served_rps
+                constant += class_plan.served_rps
         return constant, slope
 
     def _kinks(self, decision: Decision) -> list[float]:
@@ -188,11 +190,13 @@ class _Scaling:
         if decision.plan is None:
             return []
         moving = [
-            (got.capacity_rps / self.scaled[got.class_name])
-            for got in decision.plan.classes
-            if got.class_name in self.scaled
+            (class_plan.capacity_rps / self.scaled[class_plan.class_name])
+            for class_plan in decision.plan.classes
+            if class_plan.class_name in self.scaled
         ]
-        still = {got.fulfilment for got in decision.plan.classes if got.class_name not in self.scaled}
+        still = {
+            class_plan.fulfilment for class_plan in decision.plan.classes if class_plan.class_name not in self.scaled
+        }
         return [capacity / r for capacity in moving for r in still if r > 0.0]
 
     def _verdicts(self, a: float, b: float) -> list[float]:
@@ -235,12 +239,12 @@ class _Scaling:
 
     def _above(self, t: float, epsilon: float) -> tuple[float, float]:
         """GP+ - GP- - ε Σλ as (constant, slope) in the neighbourhood of t."""
-        own = self.decide(t)
-        if own.best is None or own.plan is None:
+        decision = self.decide(t)
+        if decision.best is None or decision.plan is None:
             return 0.0, 0.0
-        (c2, s2), (c1, s1) = self._line(own.best, t), self._line(own.plan, t)
+        (c2, s2), (c1, s1) = self._line(decision.best, t), self._line(decision.plan, t)
         rate = sum(self.scaled.values())
-        still = sum(c.demand_rps for c in own.envelope.instance.classes if c.name not in self.scaled)
+        still = sum(c.demand_rps for c in decision.envelope.instance.classes if c.name not in self.scaled)
         return c2 - c1 - epsilon * still, s2 - s1 - epsilon * rate
 
     def _sampled(self, lo: float, hi: float) -> list[float]:

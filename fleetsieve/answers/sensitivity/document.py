@@ -64,11 +64,13 @@ def allocation_text(decision: Decision) -> str:
     """The configurations of a decision in short: "chat TP4 c64 x2, code none"; of a broken plan, why it breaks."""
     if decision.plan is None or decision.verdict == BROKEN:
         return "; ".join(decision.faults)
-    told = []
-    for got in decision.plan.classes:
-        place = placement(got.configuration.name if got.configuration else None, got.replicas)
-        told.append(f"{got.class_name} {'unservable' if got.class_name in decision.envelope.unservable else place}")
-    return ", ".join(told)
+    parts = []
+    for class_plan in decision.plan.classes:
+        place = placement(class_plan.configuration.name if class_plan.configuration else None, class_plan.replicas)
+        parts.append(
+            f"{class_plan.class_name} {'unservable' if class_plan.class_name in decision.envelope.unservable else place}"
+        )
+    return ", ".join(parts)
 
 
 def _interval(study: Study, place: int) -> Document:
@@ -157,25 +159,28 @@ def _csv(spans: Sequence[str], rows: Sequence[tuple[Mapping[str, object], Stretc
 
 
 def _row(stretch: Stretch) -> dict[str, object]:
-    told, decision = _decided(stretch), stretch.decision
+    decided, decision = _decided(stretch), stretch.decision
     row: dict[str, object] = {
-        "verdict": told["verdict"],
-        "min_fulfilment": told["min_fulfilment"],
-        "goodput_rps": told["goodput_rps"],
-        "gap_min_fulfilment": told["gap"]["min_fulfilment"],
-        "gap_goodput": told["gap"]["goodput"],
+        "verdict": decided["verdict"],
+        "min_fulfilment": decided["min_fulfilment"],
+        "goodput_rps": decided["goodput_rps"],
+        "gap_min_fulfilment": decided["gap"]["min_fulfilment"],
+        "gap_goodput": decided["gap"]["goodput"],
         "blocking": decision.blocking,
-        "least_fulfilled": "; ".join(told["binds"]["least_fulfilled"]),
+        "least_fulfilled": "; ".join(decided["binds"]["least_fulfilled"]),
         "exact": stretch.exact,
         "faults": "; ".join(decision.faults),
         "unservable": "; ".join(decision.envelope.unservable),
     }
     if decision.plan is not None:
         row |= {"shortfall": decision.plan.shortfall, "gpus_used": decision.plan.gpus_used}
-        for got in decision.plan.classes:
-            key = got.configuration.name if got.configuration is not None else None
+        for class_plan in decision.plan.classes:
+            key = class_plan.configuration.name if class_plan.configuration is not None else None
             if isinstance(key, CellKey):
-                own = {"tp": key.tp, "load": key.load, "pool": key.pool, **variant_document(key)}
-                row |= {f"{what}:{got.class_name}": value for what, value in own.items()}
-            row |= {f"replicas:{got.class_name}": got.replicas, f"fulfilment:{got.class_name}": got.fulfilment}
+                named = {"tp": key.tp, "load": key.load, "pool": key.pool, **variant_document(key)}
+                row |= {f"{what}:{class_plan.class_name}": value for what, value in named.items()}
+            row |= {
+                f"replicas:{class_plan.class_name}": class_plan.replicas,
+                f"fulfilment:{class_plan.class_name}": class_plan.fulfilment,
+            }
     return row

@@ -37,6 +37,6 @@ def _fulfilments(problem: FleetProblem) -> set[float]:
     found = {0.0}
     for c in problem.classes:
         for q in problem.configurations_of[c.name] if c.demand_rps > 0.0 else ():
-            most = min(problem.max_replicas(q), int(min(c.demand_rps / q.capacity_rps, 1e6)))
-            found |= {min(1.0, n * q.capacity_rps / c.demand_rps) for n in range(1, most + 1)}
+            limit = min(problem.max_replicas(q), int(min(c.demand_rps / q.capacity_rps, 1e6)))
+            found |= {min(1.0, n * q.capacity_rps / c.demand_rps) for n in range(1, limit + 1)}
     return found

@@ -52,10 +52,10 @@ def pieces(
         return [Piece(lo, hi, min(best, 1.0), 0.0)]
     if not still:
         return [Piece(lo, hi, 0.0, best * t)]
-    (own,) = moving
-    others = [c for c in curves if c is not own]
-    first = own.first_without_loss
-    used, capacity = own.gpus[first:], own.spare_rps[first:] * t / own.demand.demand_rps
+    (moved,) = moving
+    others = [c for c in curves if c is not moved]
+    first = moved.first_without_loss
+    used, capacity = moved.gpus[first:], moved.spare_rps[first:] * t / moved.demand.demand_rps
     left = np.array([greatest_min_fulfilment(others, gpus - int(k), 0.0) if k <= gpus else -np.inf for k in used])
     turns = sorted({x for f in set(left[left > 0.0].tolist()) for c in capacity.tolist() if lo < (x := c / f) < hi})
     found: list[Piece] = []

@@ -64,10 +64,10 @@ class GivenPlan:
         problem = envelope.conservative
         capacity = {q.name: q.capacity_rps for q in problem.configurations}
         for c in problem.classes:
-            own = [(key, count) for key, count in self.counts.items() if key.class_name == c.name]
-            if c.floor is None or any(key not in capacity for key, _ in own):
+            of_class = [(key, count) for key, count in self.counts.items() if key.class_name == c.name]
+            if c.floor is None or any(key not in capacity for key, _ in of_class):
                 continue
-            served = min(c.demand_rps, sum(capacity[key] * count for key, count in own))
+            served = min(c.demand_rps, sum(capacity[key] * count for key, count in of_class))
             if c.demand_rps > 0.0 and served / c.demand_rps < c.floor - TIE:
                 yield f"{c.name} is served {served:.4g} requests/s of its floor of {c.floor * c.demand_rps:.4g}"
 
@@ -134,8 +134,8 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
         if any(other.class_name == key.class_name for other in counts):
             raise UsageError(f"{path} gives class {name!r} two configurations", "a class uses one")
         if key not in instance.cell_by_key:
-            own = ", ".join(k.configuration for k in sorted(instance.cell_by_key) if k.class_name == name)
-            raise UsageError(f"{path} uses {key}, which is not a cell of {instance.name}", f"{name} has {own}")
+            known = ", ".join(k.configuration for k in sorted(instance.cell_by_key) if k.class_name == name)
+            raise UsageError(f"{path} uses {key}, which is not a cell of {instance.name}", f"{name} has {known}")
         counts[key] = replicas
     if missing := [c.name for c in instance.classes if c.name not in named]:
         nothing = json.dumps({name: {"replicas": 0} for name in missing}, ensure_ascii=False)

@@ -32,7 +32,7 @@ def gpus_enough(largest: Envelope, given: GivenPlan | None = None) -> int | None
         return None
     needs = [0]
     for problem in problems:
-        needs += [q.gpus for own in problem.configurations_of.values() for q in own]
+        needs += [q.gpus for configurations in problem.configurations_of.values() for q in configurations]
         needs.append(sum(int(c.gpus[-1]) for c in problem_curves(problem)))
     if given is not None:
         needs.append(sum(largest[key].cell.gpus * count for key, count in given.counts.items()))

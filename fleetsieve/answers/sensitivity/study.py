@@ -113,8 +113,8 @@ class Map:
 
     def __repr__(self) -> str:
         verdicts = Counter(r.stretch.decision.verdict for r in self.regions)
-        told = [f"{verdict}: {counted(count, 'region')}" for verdict, count in verdicts.items()]
-        return summary(f"Map of {self.instance.name}: x is {self.x.title}, y is {self.y.title}", told)
+        lines = [f"{verdict}: {counted(count, 'region')}" for verdict, count in verdicts.items()]
+        return summary(f"Map of {self.instance.name}: x is {self.x.title}, y is {self.y.title}", lines)
 
 
 Advance = Callable[[int, int], None]

@@ -44,10 +44,12 @@ class CapacityMonotone:
         for arm in view.arms:
             if not view.closed_loop(arm) or not holds(arm, CAPACITY):
                 continue
-            most = None
+            upper_rps = None
             for cell, looked in reversed(view.rungs[arm]):
                 known = view.sustaining(looked)
                 if known is not None and known.capacity_rps is not None:
-                    most = min(most, known.capacity_rps.hi) if most is not None else known.capacity_rps.hi
-                elif most is not None:
-                    yield Limit(cell.key, CAPACITY, most * (1.0 + self.slack))
+                    upper_rps = (
+                        min(upper_rps, known.capacity_rps.hi) if upper_rps is not None else known.capacity_rps.hi
+                    )
+                elif upper_rps is not None:
+                    yield Limit(cell.key, CAPACITY, upper_rps * (1.0 + self.slack))

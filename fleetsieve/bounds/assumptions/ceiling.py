@@ -27,15 +27,15 @@ class Ceiling:
         ranked = sorted(_per_gpu(view).items(), key=lambda item: (-item[1].lo, item[0]))
         if len(ranked) < 2:
             return
-        (key, best), most = ranked[0], self.factor * max(told.hi for _, told in ranked[1:])
-        if best.lo > most:
-            text = f"{best.lo:g} requests/s per GPU measured, at most {most:g} by the other cells"
+        (key, best), upper_rps = ranked[0], self.factor * max(interval.hi for _, interval in ranked[1:])
+        if best.lo > upper_rps:
+            text = f"{best.lo:g} requests/s per GPU measured, at most {upper_rps:g} by the other cells"
             for arm in view.arms:
                 yield Contradiction(self.name, arm, CAPACITY, (key,), text)
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
         """Capacity per GPU is at most factor x the best measured."""
-        best = max((told.hi for told in _per_gpu(view).values()), default=0.0)
+        best = max((interval.hi for interval in _per_gpu(view).values()), default=0.0)
         for arm, cells in view.arms.items():
             if best > 0.0 and holds(arm, CAPACITY):
                 for cell in cells:

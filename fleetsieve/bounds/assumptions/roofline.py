@@ -34,12 +34,12 @@ class Roofline:
                 known = view.known.get(cell.key)
                 if known is None:
                     continue
-                most, least = _most_rps(view, cell), _iteration_s(view, cell)
-                if known.capacity_rps is not None and known.capacity_rps.lo > most * (1.0 + EXACT):
-                    text = f"{known.capacity_rps.lo:g} requests/s measured at {cell.key.load}, at most {most:g} by the facts"
+                upper_rps, lower_s = _max_rps(view, cell), _iteration_s(view, cell)
+                if known.capacity_rps is not None and known.capacity_rps.lo > upper_rps * (1.0 + EXACT):
+                    text = f"{known.capacity_rps.lo:g} requests/s measured at {cell.key.load}, at most {upper_rps:g} by the facts"
                     yield Contradiction(self.name, arm, CAPACITY, (cell.key,), text)
-                if known.tpot_p99_s is not None and known.tpot_p99_s.hi < least * (1.0 - EXACT):
-                    text = f"TPOT p99 {known.tpot_p99_s.hi:g} s measured at {cell.key.load}, at least {least:g} s by the facts"
+                if known.tpot_p99_s is not None and known.tpot_p99_s.hi < lower_s * (1.0 - EXACT):
+                    text = f"TPOT p99 {known.tpot_p99_s.hi:g} s measured at {cell.key.load}, at least {lower_s:g} s by the facts"
                     yield Contradiction(self.name, arm, "tpot", (cell.key,), text)
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
@@ -49,11 +49,11 @@ class Roofline:
             if not _states_anything(view, arm):
                 continue
             for cell in cells:
-                most, least = _most_rps(view, cell), _iteration_s(view, cell)
-                if capacity and math.isfinite(most):
-                    yield Limit(cell.key, CAPACITY, most)
-                if tpot and least > 0.0:
-                    yield Limit(cell.key, "tpot", least)
+                upper_rps, lower_s = _max_rps(view, cell), _iteration_s(view, cell)
+                if capacity and math.isfinite(upper_rps):
+                    yield Limit(cell.key, CAPACITY, upper_rps)
+                if tpot and lower_s > 0.0:
+                    yield Limit(cell.key, "tpot", lower_s)
 
 
 def _states_anything(view: ClassView, arm: ArmKey) -> bool:
@@ -77,14 +77,14 @@ def _iteration_s(view: ClassView, cell: Cell) -> float:
     return facts.weight_bytes / (cell.key.tp * bandwidth)
 
 
-def _most_rps(view: ClassView, cell: Cell) -> float:
+def _max_rps(view: ClassView, cell: Cell) -> float:
     """The most requests/s of one replica; inf when the facts do not say."""
-    most = math.inf
+    upper_rps = math.inf
     iteration, tokens = _iteration_s(view, cell), view.workload.output_tokens
     closed = cell.load_kind is LoadKind.CONCURRENCY and cell.offered is not None
     if closed and iteration > 0.0 and tokens:
-        most = (cell.offered or 0.0) / (tokens * iteration)
+        upper_rps = (cell.offered or 0.0) / (tokens * iteration)
     flops, per_token = _flops_per_s(view, cell.key.server), view.facts.of(cell.key.variant).prefill_flop_per_token
     if flops and per_token and view.workload.input_tokens:
-        most = min(most, cell.gpus * flops / (view.workload.input_tokens * per_token))
-    return most
+        upper_rps = min(upper_rps, cell.gpus * flops / (view.workload.input_tokens * per_token))
+    return upper_rps

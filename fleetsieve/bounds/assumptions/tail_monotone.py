@@ -23,8 +23,8 @@ class TailMonotone:
 
     def describe(self) -> str:
         """One sentence for the certificate."""
-        told = ", ".join(f"{metric} {slack:g}" for metric, slack in self.slack.items())
-        return f"along a load ladder a p99 tail does not fall with load (slack: {told})"
+        slacks = ", ".join(f"{metric} {slack:g}" for metric, slack in self.slack.items())
+        return f"along a load ladder a p99 tail does not fall with load (slack: {slacks})"
 
     def audit(self, view: ClassView) -> Iterable[Contradiction]:
         """A measured tail that lies below an earlier one's by more than the slack."""
@@ -48,8 +48,8 @@ class TailMonotone:
         """An unmeasured tail is at least the highest measured one at lower loads / (1 + slack)."""
         for arm, rungs in view.rungs.items():
             for metric in TAIL_METRICS:
-                told = any(known.tail_s(metric) is not None for _, known in view.measured_rungs[arm])
-                if not told or not holds(arm, metric):
+                measured = any(known.tail_s(metric) is not None for _, known in view.measured_rungs[arm])
+                if not measured or not holds(arm, metric):
                     continue
                 least = 0.0
                 for cell, known in rungs:

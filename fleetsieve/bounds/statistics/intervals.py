@@ -16,7 +16,7 @@ from fleetsieve.interval import FRACTION, Interval
 from fleetsieve.records import Floats, RequestRecords
 
 P99 = 0.99
-FEWEST_BATCHES, MOST_BATCHES = 10, 30
+FEWEST_BATCHES, MAX_BATCHES = 10, 30
 """Parts of a window for batch means; more than 30 narrow an interval little (Schmeiser, Operations Research 30, 1982)."""
 
 _E2E_PER_BATCH = 5.0
@@ -94,10 +94,10 @@ def success_interval(succeeded: int, sent: int, alpha: float) -> Interval:
 
 
 def batch_rates_rps(records: RequestRecords) -> Floats:
-    """Completions per second in equal parts of a look's window: FEWEST_BATCHES to MOST_BATCHES of them."""
+    """Completions per second in equal parts of a look's window: FEWEST_BATCHES to MAX_BATCHES of them."""
     latencies = records.latencies_s("e2e")
     span = _E2E_PER_BATCH * float(np.median(latencies)) if len(latencies) else math.inf
-    fit = MOST_BATCHES if span <= 0.0 else math.floor(min(records.window_s / span, MOST_BATCHES))
+    fit = MAX_BATCHES if span <= 0.0 else math.floor(min(records.window_s / span, MAX_BATCHES))
     return records.batch_rates_rps(max(FEWEST_BATCHES, fit))
 
 

@@ -109,16 +109,16 @@ def _pooled(repeated: Iterable[list[Measurement]], quantity: str) -> Spread | No
     """The spread over the cells that were looked at several times; None with fewer than LEAST_DOF degrees of freedom."""
     squares, within, dof = 0.0, 0.0, 0
     for looks in repeated:
-        told = [
+        logs = [
             (math.log(value), row)
             for row in looks
             if (value := reading(row, quantity).value) is not None and value > 0.0
         ]
-        if len(told) > 1:
-            mean = math.fsum(log for log, _ in told) / len(told)
-            squares += math.fsum((log - mean) ** 2 for log, _ in told)
-            within += math.fsum(_within_run(row, quantity) ** 2 for _, row in told) * (1.0 - 1.0 / len(told))
-            dof += len(told) - 1
+        if len(logs) > 1:
+            mean = math.fsum(log for log, _ in logs) / len(logs)
+            squares += math.fsum((log - mean) ** 2 for log, _ in logs)
+            within += math.fsum(_within_run(row, quantity) ** 2 for _, row in logs) * (1.0 - 1.0 / len(logs))
+            dof += len(logs) - 1
     return Spread(math.sqrt(max(0.0, squares - within) / dof), dof) if dof >= LEAST_DOF else None
 
 

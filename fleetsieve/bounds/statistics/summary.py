@@ -47,15 +47,15 @@ def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = Non
     good = [row for row in looks if row.status is Status.OK]
     if any(row.records is not None for row in good):
         return _recorded(cell, looks, good, rules, slo)
-    said = {metric: _told([row.tail(metric) for row in good], rules, metric) for metric in TAIL_METRICS}
-    capacity = _told([_sustained(cell, row, rules) for row in good], rules, THROUGHPUT)
+    tails_s = {metric: _combined([row.tail(metric) for row in good], rules, metric) for metric in TAIL_METRICS}
+    capacity = _combined([_sustained(cell, row, rules) for row in good], rules, THROUGHPUT)
     return KnownCell(
         key=cell.key,
         rows=looks,
         capacity_rps=_at_most_offered(cell, capacity) if THROUGHPUT in rules.spreads else capacity,
-        ttft_p99_s=said["ttft"],
-        e2e_p99_s=said["e2e"],
-        tpot_p99_s=said["tpot"],
+        ttft_p99_s=tails_s["ttft"],
+        e2e_p99_s=tails_s["e2e"],
+        tpot_p99_s=tails_s["tpot"],
         success=_hull((row.success_rate for row in good), FRACTION),
     )
 
@@ -118,10 +118,10 @@ def summarise_all(
     by_cell: dict[CellKey, list[Measurement]] = {}
     for row in rows:
         by_cell.setdefault(row.key, []).append(row)
-    return {key: summarise(cells[key], own, rules, slos[key.class_name]) for key, own in by_cell.items()}
+    return {key: summarise(cells[key], rows, rules, slos[key.class_name]) for key, rows in by_cell.items()}
 
 
-def _told(readings: Sequence[Reading], rules: Rules, quantity: str) -> Interval | None:
+def _combined(readings: Sequence[Reading], rules: Rules, quantity: str) -> Interval | None:
     """What the looks' own figures say of one quantity."""
     spread = rules.spreads.get(quantity)
     if spread is None:
@@ -158,32 +158,32 @@ def _sustained(cell: Cell, row: Measurement, rules: Rules) -> Reading:
 
     Without a sign of overload what was served is a lower bound alone.
     """
-    told = row.throughput_rps
-    said = told.interval(NON_NEGATIVE)
-    if cell.load_kind is not LoadKind.RATE or cell.offered is None or said is None:
-        return told
+    reading = row.throughput_rps
+    interval = reading.interval(NON_NEGATIVE)
+    if cell.load_kind is not LoadKind.RATE or cell.offered is None or interval is None:
+        return reading
     if rules.rule_set.refuses and not shows_overload(cell, row):
-        return Reading(lo=said.lo, hi=cell.offered)
-    cut = _at_most_offered(cell, said)
-    return told if cut is said or cut is None else Reading(lo=cut.lo, hi=cut.hi)
+        return Reading(lo=interval.lo, hi=cell.offered)
+    cut = _at_most_offered(cell, interval)
+    return reading if cut is interval or cut is None else Reading(lo=cut.lo, hi=cut.hi)
 
 
-def _at_most_offered(cell: Cell, said: Interval | None) -> Interval | None:
+def _at_most_offered(cell: Cell, interval: Interval | None) -> Interval | None:
     """A capacity cut to the offered rate, unless all of it lies more than POISSON_SLACK above."""
-    if said is None or cell.load_kind is not LoadKind.RATE or cell.offered is None:
-        return said
-    if said.hi <= cell.offered or said.lo > cell.offered * (1.0 + POISSON_SLACK):
-        return said
-    return Interval(min(said.lo, cell.offered), cell.offered)
+    if interval is None or cell.load_kind is not LoadKind.RATE or cell.offered is None:
+        return interval
+    if interval.hi <= cell.offered or interval.lo > cell.offered * (1.0 + POISSON_SLACK):
+        return interval
+    return Interval(min(interval.lo, cell.offered), cell.offered)
 
 
 def _hull(readings: Iterable[Reading], whole: Interval) -> Interval | None:
-    told: Interval | None = None
+    hull: Interval | None = None
     for one in readings:
-        said = one.interval(whole)
-        if said is not None:
-            told = said if told is None else told.hull(said)
-    return told
+        interval = one.interval(whole)
+        if interval is not None:
+            hull = interval if hull is None else hull.hull(interval)
+    return hull
 
 
 def imagine(

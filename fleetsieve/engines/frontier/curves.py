@@ -72,12 +72,14 @@ def curve(
     unit = tolerance(rate)
     columns: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
     for place, q in _unbeaten(options, unit):
-        most = gpus // q.gpus
-        if rate > 0.0 and q.capacity_rps > 0.0 and most > 0:
-            most = min(most, _replicas_in_full(rate, q))
-            n = np.arange(1, most + 1, dtype=np.int64)
+        max_replicas = gpus // q.gpus
+        if rate > 0.0 and q.capacity_rps > 0.0 and max_replicas > 0:
+            max_replicas = min(max_replicas, _replicas_in_full(rate, q))
+            n = np.arange(1, max_replicas + 1, dtype=np.int64)
             spare: Floats = np.multiply(n, q.capacity_rps, dtype=np.float64)
-            columns.append((n * q.gpus, np.minimum(rate, spare), spare, n, np.full(most, place, dtype=np.int64)))
+            columns.append(
+                (n * q.gpus, np.minimum(rate, spare), spare, n, np.full(max_replicas, place, dtype=np.int64))
+            )
     zero = np.zeros(1, dtype=np.int64)
     columns.insert(0, (zero, np.zeros(1), np.zeros(1), zero, zero))
     used, served, spare, n, place_ = (np.concatenate(parts) for parts in zip(*columns, strict=True))
@@ -97,20 +99,20 @@ def _unbeaten(options: Mapping[int, Configuration], unit: float) -> list[tuple[i
 
     It serves more, or as much and comes first: cells of which nothing is known yet are many and all alike.
     """
-    most: dict[int, float] = {}
+    best_rps: dict[int, float] = {}
     first: dict[tuple[int, float], int] = {}
     for place, q in options.items():
-        most[q.gpus] = max(most.get(q.gpus, 0.0), q.capacity_rps)
+        best_rps[q.gpus] = max(best_rps.get(q.gpus, 0.0), q.capacity_rps)
         first.setdefault((q.gpus, q.capacity_rps), place)
-    return [(place, options[place]) for (gpus, rate), place in first.items() if rate >= most[gpus] - 2.0 * unit]
+    return [(place, options[place]) for (gpus, rate), place in first.items() if rate >= best_rps[gpus] - 2.0 * unit]
 
 
 def gpus_that_matter(problem: FleetProblem) -> int:
     """The most GPUs that any plan can use: those of its pool, or what it takes to serve every class in full by its worst cell."""
     demand = {c.name: c.demand_rps for c in problem.classes}
     needs = (
-        max((q.gpus * _replicas_in_full(demand[name], q) for q in own), default=0)
-        for name, own in problem.configurations_of.items()
+        max((q.gpus * _replicas_in_full(demand[name], q) for q in configurations), default=0)
+        for name, configurations in problem.configurations_of.items()
     )
     return min(problem.pools[0].gpus, sum(needs))
 

@@ -16,7 +16,7 @@ from fleetsieve.engines.frontier.steps import limits, starts
 from fleetsieve.engines.frontier.values import greatest_min_fulfilment, keeps, least_shortfall
 from fleetsieve.errors import UsageError
 
-MOST_GPUS = 250_000
+MAX_GPUS = 250_000
 """Its tables have a column a GPU. Beyond so many that a plan may use they take gigabytes; a MILP is no larger than for a few."""
 
 
@@ -32,7 +32,7 @@ class Frontier:
             return False
         (pool,) = problem.pools
         counted = counting_is_enough(pool, [q.gpus for qs in problem.configurations_of.values() for q in qs])
-        return counted and (pool.gpus <= MOST_GPUS or gpus_that_matter(problem) <= MOST_GPUS)
+        return counted and (pool.gpus <= MAX_GPUS or gpus_that_matter(problem) <= MAX_GPUS)
 
     def optimise(
         self,
@@ -50,7 +50,7 @@ class Frontier:
         if not self.accepts(problem):
             raise UsageError(
                 "the frontier takes one GPU pool where counting GPUs is enough, "
-                f"and up to {MOST_GPUS:,} GPUs that a plan may use; use the MILP engine"
+                f"and up to {MAX_GPUS:,} GPUs that a plan may use; use the MILP engine"
             )
         curves = problem_curves(problem)
         gpus = min(problem.pools[0].gpus, sum(int(c.gpus[-1]) for c in curves))
@@ -69,13 +69,13 @@ class Frontier:
             least_fulfilment = max(least_fulfilment, values["min_fulfilment"] - eta)
         start = starts(curves, least_fulfilment, shortfall)
         if "shortfall" in stages or not limits(curves, shortfall):
-            own = curves if "shortfall" in stages else [c.without_loss() for c in curves]
-            plans = knapsack(own, gpus, start)
+            usable = curves if "shortfall" in stages else [c.without_loss() for c in curves]
+            plans = knapsack(usable, gpus, start)
         else:
             plans = pareto_labels(curves, gpus, start, shortfall)
         plans = [plan for plan in plans if plan.loss <= shortfall + TIE]
-        most = max(plan.served for plan in plans)
-        best = min((p for p in plans if p.served >= most - tolerance(most)), key=lambda p: (p.gpus, p.rank))
+        greatest = max(plan.served for plan in plans)
+        best = min((p for p in plans if p.served >= greatest - tolerance(greatest)), key=lambda p: (p.gpus, p.rank))
         allocation = evaluate(problem, _replicas(curves, best.steps))
         values |= {stage: allocation.value(stage) for stage in stages if stage not in values}
         proven = {stage: values[stage] for stage in stages}

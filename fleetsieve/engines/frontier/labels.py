@@ -38,7 +38,7 @@ def pareto_labels(
     other classes can serve leaves it below a whole plan in hand. `rest[k]` is what classes outside `curves` can serve at most with
     k GPUs.
     """
-    least, most = _completions(curves, gpus, start, rest)
+    least_loss, greatest_served = _completions(curves, gpus, start, rest)
     labels, target = [Label(0, 0.0, 0.0, (0.0, 0, 0), ())], -np.inf
     for i, (c, s) in enumerate(zip(curves, start, strict=True)):
         grown: list[Label] = []
@@ -47,13 +47,13 @@ def pareto_labels(
                 used, loss = label.gpus + int(c.gpus[step]), label.loss + float(c.loss[step])
                 if used > gpus:
                     break
-                if loss + least[i + 1][gpus - used] <= shortfall + TIE:
+                if loss + least_loss[i + 1][gpus - used] <= shortfall + TIE:
                     grown.append(_extended(label, c, step, used, loss))
         if len(grown) > MANY_LABELS:
             if target == -np.inf:
-                good = _good_plan(curves, gpus, start, shortfall, most[-1])
+                good = _good_plan(curves, gpus, start, shortfall, greatest_served[-1])
                 target = good - 2.0 * tolerance(good) if good > -np.inf else 0.0
-            grown = [g for g in grown if g.served + most[i + 1][gpus - g.gpus] >= target]
+            grown = [g for g in grown if g.served + greatest_served[i + 1][gpus - g.gpus] >= target]
         labels = _unbeaten(grown)
     return labels
 
@@ -85,12 +85,14 @@ def _completions(
     curves: Sequence[Curve], gpus: int, start: Sequence[int], rest: Floats | None
 ) -> tuple[list[list[float]], list[list[float]]]:
     """For i = 0..n and k GPUs: the least that classes i, i + 1, ... lose with k GPUs, and the most they and the rest serve."""
-    least = [np.zeros(gpus + 1)]
-    most = [np.zeros(gpus + 1) if rest is None else rest]
+    least_loss = [np.zeros(gpus + 1)]
+    greatest_served = [np.zeros(gpus + 1) if rest is None else rest]
     for c, s in zip(reversed(curves), reversed(start), strict=True):
-        least.append(with_class(least[-1], c.gpus[s:], c.loss[s:], most=False))
-        most.append(with_class(most[-1], c.gpus[s:], c.served_rps[s:], most=True))
-    return [column.tolist() for column in reversed(least)], [column.tolist() for column in reversed(most)]
+        least_loss.append(with_class(least_loss[-1], c.gpus[s:], c.loss[s:], maximise=False))
+        greatest_served.append(with_class(greatest_served[-1], c.gpus[s:], c.served_rps[s:], maximise=True))
+    return [column.tolist() for column in reversed(least_loss)], [
+        column.tolist() for column in reversed(greatest_served)
+    ]
 
 
 def _good_plan(

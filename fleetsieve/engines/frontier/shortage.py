@@ -27,7 +27,9 @@ def counting_places_all(problem: FleetProblem) -> bool:
     from fleetsieve_models.selection import enlarged  # it imports Pyomo, which takes a second
 
     large = enlarged(problem)
-    return counting_is_enough(large.pools[0], [q.gpus for own in large.configurations_of.values() for q in own])
+    return counting_is_enough(
+        large.pools[0], [q.gpus for configurations in large.configurations_of.values() for q in configurations]
+    )
 
 
 def knows_shortage(problem: FleetProblem) -> bool:
@@ -49,12 +51,12 @@ def least_shortage(problem: FleetProblem) -> Shortage:
     served = {c.name for c in served_classes(large)}
     critical = [c for c in problem.classes if c.floor is not None and c.floor > 0.0 and c.demand_rps > 0.0]
     unservable = tuple(c.name for c in critical if c.name not in served)
-    own = {_to_its_floor(c): large.configurations_of[c.name] for c in critical if c.name in served}
-    if not own:
+    of_floor = {_to_its_floor(c): large.configurations_of[c.name] for c in critical if c.name in served}
+    if not of_floor:
         return Shortage({}, {}, unservable)
     (pool,) = problem.pools
-    more = sum(min(_gpus_for(floor, q) for q in cells) for floor, cells in own.items()) - pool.gpus
-    curves = [curve(floor, cells, pool.gpus) for floor, cells in own.items()]
+    more = sum(min(_gpus_for(floor, q) for q in cells) for floor, cells in of_floor.items()) - pool.gpus
+    curves = [curve(floor, cells, pool.gpus) for floor, cells in of_floor.items()]
     served_rps = {
         c.demand.name: float(c.served_rps[step])
         for c, step in zip(curves, _lacking_least(curves, pool.gpus), strict=True)
@@ -79,7 +81,7 @@ def _lacking_least(curves: Sequence[Curve], gpus: int) -> list[int]:
     """The step of each class in the plan that loses least; see above for which of several."""
     rest: list[Floats] = [np.zeros(gpus + 1)]
     for c in reversed(curves):
-        rest.append(with_class(rest[-1], c.gpus, c.loss, most=False))
+        rest.append(with_class(rest[-1], c.gpus, c.loss, maximise=False))
     rest.reverse()
     left, total, steps = gpus, float(rest[0][gpus]), []
     for c, others in zip(curves, rest[1:], strict=True):

@@ -10,12 +10,12 @@ from fleetsieve.allocation import TIE
 from fleetsieve.engines.frontier.curves import Curve, Floats, Ints
 
 
-def with_class(column: Floats, used: Ints, values: Floats, *, most: bool) -> Floats:
+def with_class(column: Floats, used: Ints, values: Floats, *, maximise: bool) -> Floats:
     """A column over 0..G GPUs with one more class: out[k] = best over its steps of column[k - used] + value.
 
     The best is the most, or the least; steps that need more than G GPUs are left out. -inf (or inf) where no step fits.
     """
-    pick, none = (np.maximum, -np.inf) if most else (np.minimum, np.inf)
+    pick, none = (np.maximum, -np.inf) if maximise else (np.minimum, np.inf)
     out = np.full(len(column), none)
     if len(used) <= FEW:
         for gpus, value in zip(used.tolist(), values.tolist(), strict=True):

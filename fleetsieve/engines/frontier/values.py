@@ -22,7 +22,7 @@ def least_shortfall(curves: Sequence[Curve], gpus: int, first: Sequence[int] | N
         return 0.0
     least = np.zeros(gpus + 1)
     for c, s in zip(curves, start, strict=True):
-        least = with_class(least, c.gpus[s:], c.loss[s:], most=False)
+        least = with_class(least, c.gpus[s:], c.loss[s:], maximise=False)
     return float(least[gpus])
 
 
@@ -72,13 +72,13 @@ def greatest_goodput(
     best = np.zeros(gpus + 1)
     for c, s, tight in zip(curves, start, bound, strict=True):
         if not tight:
-            best = with_class(best, c.gpus[s:], c.served_rps[s:], most=True)
+            best = with_class(best, c.gpus[s:], c.served_rps[s:], maximise=True)
     if limited:
         tight_curves = [c for c, tight in zip(curves, bound, strict=True) if tight]
         tight_start = [s for s, tight in zip(start, bound, strict=True) if tight]
-        most, loss = _most_served(tight_curves, gpus, tight_start, best)
+        greatest, loss = _greatest_served(tight_curves, gpus, tight_start, best)
         if loss <= shortfall + TIE:
-            return most
+            return greatest
         served, least = _served_losing_least(tight_curves, gpus, tight_start, best)
         if shortfall <= least:
             return served
@@ -87,26 +87,26 @@ def greatest_goodput(
     return float(best[gpus])
 
 
-def _most_served(curves: Sequence[Curve], gpus: int, start: Sequence[int], rest: Floats) -> tuple[float, float]:
+def _greatest_served(curves: Sequence[Curve], gpus: int, start: Sequence[int], rest: Floats) -> tuple[float, float]:
     """The most that the classes and the rest serve, whatever is lost, and the least that is lost then: within the limit it decides.
 
     `rest[k]` is what other classes can serve at most with k GPUs.
     """
     served, loss = np.zeros(gpus + 1), np.zeros(gpus + 1)
     for c, s in zip(curves, start, strict=True):
-        most, least = np.full(gpus + 1, -np.inf), np.full(gpus + 1, np.inf)
+        reached, least = np.full(gpus + 1, -np.inf), np.full(gpus + 1, np.inf)
         for part in blocks(c.gpus[s:], gpus + 1):
             used = c.gpus[s:][part]
             offers = left_by(served, used, -np.inf) + c.served_rps[s:][part, None]
             losses = left_by(loss, used, np.inf) + c.loss[s:][part, None]
-            best = np.maximum(most, offers.max(axis=0))
+            best = np.maximum(reached, offers.max(axis=0))
             lost = np.where(offers == best, losses, np.inf).min(axis=0)
-            least = np.where(most == best, np.minimum(least, lost), lost)
-            most = best
-        served, loss = most, least
+            least = np.where(reached == best, np.minimum(least, lost), lost)
+            reached = best
+        served, loss = reached, least
     total = served + rest[::-1]
-    most_of_all = float(total.max())
-    return most_of_all, float(loss[total == most_of_all].min())
+    greatest = float(total.max())
+    return greatest, float(loss[total == greatest].min())
 
 
 def _served_losing_least(curves: Sequence[Curve], gpus: int, start: Sequence[int], rest: Floats) -> tuple[float, float]:

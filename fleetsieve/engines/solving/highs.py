@@ -320,8 +320,8 @@ def threads_in_use() -> int:
     """
     with _TURN:
         ready()
-    most = 2 * (os.cpu_count() or 1)
-    for count in range(1, most + 1):
+    limit = 2 * (os.cpu_count() or 1)
+    for count in range(1, limit + 1):
         m = pyo.ConcreteModel()
         m.n = pyo.Var(domain=pyo.Binary)
         m.room = pyo.Constraint(expr=2 * m.n <= 1)
@@ -329,5 +329,5 @@ def threads_in_use() -> int:
         if ending_of(results.termination_condition) is Ending.OPTIMAL:
             return count
     raise SolverMissing(
-        f"HiGHS {highs_version()} solves on no number of threads up to {most}", "reinstall highspy (>= 1.15)"
+        f"HiGHS {highs_version()} solves on no number of threads up to {limit}", "reinstall highspy (>= 1.15)"
     )

@@ -35,26 +35,26 @@ def undominated(problem: FleetProblem) -> FleetProblem:
     """
     demand = {c.name: c.demand_rps for c in problem.classes}
     usable = {name: qs for name, qs in problem.configurations_of.items() if demand[name] > 0.0}
-    most = sum(
+    largest_rps = sum(
         max(
             (min(problem.max_replicas(q), replicas_for(demand[i], q.capacity_rps)) * q.capacity_rps for q in qs),
             default=0.0,
         )
         for i, qs in usable.items()
     )
-    margin = 2.0 * tolerance(most)
+    margin = 2.0 * tolerance(largest_rps)
     kept = {q.name for qs in usable.values() for q in _kept(qs, margin)}
     configurations = tuple(q if q.name in kept else replace(q, capacity_rps=0.0) for q in problem.configurations)
     return replace(problem, configurations=configurations)
 
 
-def _kept(own: Sequence[Configuration], margin: float) -> list[Configuration]:
+def _kept(configurations: Sequence[Configuration], margin: float) -> list[Configuration]:
     """The configurations of one class that none of the class dominates; `own` is in the fixed order."""
     best: dict[tuple[str, int], float] = {}
-    for q in own:
+    for q in configurations:
         best[q.pool, q.gpus] = max(best.get((q.pool, q.gpus), 0.0), q.capacity_rps)
     kept, seen = [], dict.fromkeys(best, 0.0)
-    for q in own:
+    for q in configurations:
         arm = (q.pool, q.gpus)
         if q.capacity_rps > seen[arm] and not any(
             pool == q.pool and q.gpus % gpus == 0 and q.gpus // gpus * capacity > q.capacity_rps + margin

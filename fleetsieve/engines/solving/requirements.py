@@ -100,12 +100,12 @@ def _more_gpus(model: pyo.ConcreteModel, time_limit_s: float | None) -> dict[str
 
 def _lacking_least(problem: FleetProblem, model: pyo.ConcreteModel, time_limit_s: float | None) -> dict[Name, int]:
     """The replicas of the plan that lacks least on the GPUs there are: in all, then in each class in its order."""
-    own = [lack_of(k) for k in range(len(model.SERVED))]
-    table = stages_of(model, [*QUESTIONS, *own])
+    lacks = [lack_of(k) for k in range(len(model.SERVED))]
+    table = stages_of(model, [*QUESTIONS, *lacks])
     session = Session(model, time_limit_s)
     session.hold(table["extra"].hold)
     least = _solve(session, table["lack"])
-    for before, name in pairwise(["lack", *own[:-1]]):
+    for before, name in pairwise(["lack", *lacks[:-1]]):
         table[before].limit.set_value(least + SLACKS[0] * max(1.0, abs(least)))
         session.hold(table[before].hold)
         least = _solve(session, table[name])

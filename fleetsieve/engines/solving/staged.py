@@ -183,9 +183,9 @@ class StagedSolve:
         counts = self.session.integers(self.n.values())
         replicas: dict[Name, int] = {self.problem.configurations[k].name: count for k, count in counts.items()}
         plan = evaluate(self.problem, replicas)
-        exact, told = value_of(plan, name), answer.value
-        if told is None or not abs(exact - told) <= AGREEMENT * max(1.0, abs(exact)):
-            raise SolveFailed(f"stage {name}: the solver says {told}, its plan gives {exact}")
+        exact, stated = value_of(plan, name), answer.value
+        if stated is None or not abs(exact - stated) <= AGREEMENT * max(1.0, abs(exact)):
+            raise SolveFailed(f"stage {name}: the solver says {stated}, its plan gives {exact}")
         return plan
 
     def _broken_by(self, plan: Allocation) -> str:

@@ -177,16 +177,16 @@ def read_record(line: bytes) -> Answer | None:
 
 
 def _read(record: Mapping[str, Any]) -> Answer:
-    told, metrics, error = record["metadata"], record.get("metrics") or {}, record.get("error")
+    metadata, metrics, error = record["metadata"], record.get("metrics") or {}, record.get("error")
     request, sent_ns, ended_ns = (
-        int(told["conversation_id"]),
-        int(told["request_start_ns"]),
-        told.get("request_end_ns"),
+        int(metadata["conversation_id"]),
+        int(metadata["request_start_ns"]),
+        metadata.get("request_end_ns"),
     )
     values = {name: _value(metrics, name) for name in _METRICS}
     ttft_ms, e2e_ms, tokens_in, tokens_out = values.values()
     e2e_s = e2e_ms / 1e3 if e2e_ms is not None else (int(ended_ns) - sent_ns) / 1e9 if ended_ns else None
-    failure, reason = _failure(error, bool(told.get("was_cancelled")))
+    failure, reason = _failure(error, bool(metadata.get("was_cancelled")))
     if error is not None and error.get("type") == _NO_CONTENT:
         tokens_out, reason = 0.0, NO_TOKEN
     return Answer(

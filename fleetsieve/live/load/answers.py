@@ -146,10 +146,10 @@ def sent_of(
             strangers += 1
     cut = _cut(schedule, answers, exit)
     window = window_of(schedule, answers) or _unseen_window(schedule, answers)
-    told = [] if exit.ending is Ending.DONE else [_ended(exit)]
+    doubts_found = [] if exit.ending is Ending.DONE else [_ended(exit)]
     if schedule.due_s is None:
         window, ran_out = _until_it_ran_out(window, schedule, answers, exit)
-        told += ran_out
+        doubts_found += ran_out
     else:
         window = _with_its_last(window, schedule, answers)
     rows: list[RequestRow] = []
@@ -168,14 +168,14 @@ def sent_of(
         if schedule.due_s is not None and 0.0 <= schedule.due_s[i] < window.length_s
     ]
     in_flight = doubts.in_flight(rows, window.length_s) if schedule.concurrency is not None and answers else None
-    told += doubts.of_strangers(strangers)
-    told += doubts.of_sending(late_s, send_error_limit_s)
-    told += doubts.of_closed_loop(rows, window.length_s, schedule.concurrency, in_flight)
+    doubts_found += doubts.of_strangers(strangers)
+    doubts_found += doubts.of_sending(late_s, send_error_limit_s)
+    doubts_found += doubts.of_closed_loop(rows, window.length_s, schedule.concurrency, in_flight)
     counted = [
         (int(schedule.input_tokens[i]), a.input_tokens) for i, a in answers.items() if a.input_tokens is not None
     ]
-    told += doubts.of_lengths(counted)
-    told += doubts.of_pieces([row for row in rows if row.status == "ok" and row.sent_at_s >= 0.0])
+    doubts_found += doubts.of_lengths(counted)
+    doubts_found += doubts.of_pieces([row for row in rows if row.status == "ok" and row.sent_at_s >= 0.0])
     median, tail = doubts.median_and_p99(late_s)
     return Sent(
         tuple(rows),
@@ -188,7 +188,7 @@ def sent_of(
         median,
         tail,
         in_flight,
-        tuple(told),
+        tuple(doubts_found),
         MappingProxyType(dict(failures.most_common())),
         exit.last_lines,
         _heard(schedule, answers, window, exit),
@@ -280,13 +280,13 @@ def _until_it_ran_out(window: Window, schedule: Schedule, answers: Answers, exit
     length_s = last - window.start_unix_s
     if length_s >= window.length_s or complete(schedule, answers):
         return window, []
-    told = f"the load lasted {max(0.0, length_s):.1f} s of a window of {window.length_s:.1f} s"
+    reason = f"the load lasted {max(0.0, length_s):.1f} s of a window of {window.length_s:.1f} s"
     if np.isinf(window.length_s):
-        told = f"the load ended before {schedule.min_requests} requests were sent in the window"
+        reason = f"the load ended before {schedule.min_requests} requests were sent in the window"
         window = Window(window.start_unix_s, schedule.window_s)
     if exit.ending is Ending.DONE and length_s > 0.0:
         window = Window(window.start_unix_s, length_s)
-    return window, [told]
+    return window, [reason]
 
 
 def _due(
@@ -320,8 +320,8 @@ def _row(schedule: Schedule, i: int, sent_at_s: float, answer: Answer | None) ->
     if answer is None:
         return RequestRow(sent_at_s, due_s, asked_in, None, None, None, "missing"), NO_RECORD
     status, reason = judged(answer, int(schedule.output_tokens[i]))
-    told_in = asked_in if answer.input_tokens is None else answer.input_tokens
+    counted_in = asked_in if answer.input_tokens is None else answer.input_tokens
     e2e_s = answer.e2e_s  # two clocks of a client may put the last token microseconds before the first
     if e2e_s is not None and answer.ttft_s is not None:
         e2e_s = max(e2e_s, answer.ttft_s)
-    return RequestRow(sent_at_s, due_s, told_in, answer.output_tokens, answer.ttft_s, e2e_s, status), reason
+    return RequestRow(sent_at_s, due_s, counted_in, answer.output_tokens, answer.ttft_s, e2e_s, status), reason

@@ -72,19 +72,19 @@ def of_closed_loop(
     """
     if concurrency is None or in_flight is None:
         return []
-    told = []
+    warnings = []
     if in_flight < LEAST_IN_FLIGHT * concurrency:
-        told.append(_held(in_flight, concurrency))
+        warnings.append(_held(in_flight, concurrency))
     ended = [row for row in rows if row.e2e_s is not None and 0.0 <= row.sent_at_s + row.e2e_s < window_s]
     mean_s = sum(row.e2e_s or 0.0 for row in ended) / len(ended) if ended else 0.0
     if mean_s > 0.0:
         counted, by_law = len(ended) / window_s, in_flight / mean_s
         if not math.isclose(counted, by_law, rel_tol=THROUGHPUTS_AGREE, abs_tol=concurrency / window_s):
-            told.append(
+            warnings.append(
                 f"{counted:.3g} requests/s ended in the window, but {in_flight:.1f} in flight for {mean_s:.3g} s each "
                 f"make {by_law:.3g}"
             )
-    return told
+    return warnings
 
 
 def _held(in_flight: float, concurrency: int) -> str:
@@ -95,10 +95,10 @@ def of_lengths(counted: Sequence[tuple[int, int]]) -> list[str]:
     """Prompts that the server counted otherwise than they were made: pairs of (tokens sent, tokens counted)."""
     if not counted:
         return []
-    sent, told = (float(np.mean(column)) for column in zip(*counted, strict=True))
-    if abs(told - sent) <= max(1.5, TOKENS_OFF * sent):
+    sent, counted_mean = (float(np.mean(column)) for column in zip(*counted, strict=True))
+    if abs(counted_mean - sent) <= max(1.5, TOKENS_OFF * sent):
         return []
-    return [f"the server counted {told:.1f} tokens a prompt on average, where {sent:.1f} were sent"]
+    return [f"the server counted {counted_mean:.1f} tokens a prompt on average, where {sent:.1f} were sent"]
 
 
 def of_strangers(count: int) -> list[str]:

@@ -57,5 +57,7 @@ def status_of(rows: Iterable[RequestRow]) -> Status:
     if counts["ok"]:
         return Status.OK
     ended = {status: count for status, count in counts.items() if status != "missing"}  # a hopeless load is cut short
-    most = max(ended, key=lambda status: ended[status], default="")
-    return {"timeout": Status.TIMEOUT, "rejected": Status.REJECTED, _SHORT: Status.REJECTED}.get(most, Status.CRASHED)
+    commonest = max(ended, key=lambda status: ended[status], default="")
+    return {"timeout": Status.TIMEOUT, "rejected": Status.REJECTED, _SHORT: Status.REJECTED}.get(
+        commonest, Status.CRASHED
+    )

@@ -192,9 +192,9 @@ def closed_loop(
     token_ids: tuple[int, int],
     min_requests: int | None = None,
     max_window_s: float | None = None,
-    most_requests: int | None = None,
+    max_requests: int | None = None,
 ) -> Schedule:
-    """`concurrency` requests in flight at all times, of at most `most_requests` (None: as many as LEAST_TOKEN_S admits).
+    """`concurrency` requests in flight at all times, of at most `max_requests` (None: as many as LEAST_TOKEN_S admits).
 
     Raises:
         UsageError: when a length, the concurrency or the ids cannot be meant.
@@ -203,12 +203,12 @@ def closed_loop(
     if concurrency < 1:
         raise UsageError(f"a concurrency of {concurrency}", "it is a whole number of at least 1")
     rng = _rng(seed)
-    if most_requests is None:
+    if max_requests is None:
         fastest_s = source.mean_output_tokens * LEAST_TOKEN_S
         longest_s = warmup_s + max(window_s, max_window_s or 0.0)
         made = max(FEW_REQUESTS, concurrency * (3 + math.ceil(longest_s / fastest_s)))
     else:
-        made = most_requests
+        made = max_requests
     if isinstance(source, Shape):
         inputs, outputs = source.draw(rng, made)
         origin = str(source)
@@ -229,7 +229,7 @@ def closed_loop(
         min_requests,
         max_window_s,
         origin,
-        most_requests is not None,
+        max_requests is not None,
     )
 
 
@@ -237,9 +237,9 @@ def _check(warmup_s: float, window_s: float, token_ids: tuple[int, int]) -> None
     if not (0.0 <= warmup_s < math.inf and 0.0 < window_s < math.inf):
         raise UsageError(f"a warm-up of {warmup_s:g} s and a window of {window_s:g} s", "the window is longer than 0 s")
     if not 0 <= token_ids[0] < token_ids[1] - 1:
-        told = f"prompts of the token ids {token_ids[0]} to {token_ids[1] - 1}"
+        what = f"prompts of the token ids {token_ids[0]} to {token_ids[1] - 1}"
         raise UsageError(
-            told, "give at least two ids >= 0, such as 1000 to 20000: equal prompts would hit a prefix cache"
+            what, "give at least two ids >= 0, such as 1000 to 20000: equal prompts would hit a prefix cache"
         )
 
 

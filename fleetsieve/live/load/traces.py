@@ -87,9 +87,9 @@ class Trace:
         if not count == len(self.input_tokens) == len(self.output_tokens):
             raise UsageError(f"trace {self.name}: the columns differ in length")
         if count < 2 or not self.arrival_s[-1] > 0.0:
-            told = f"{count:,} request{'s' if count != 1 else ''}" + (" at one moment" if count > 1 else "")
+            text = f"{count:,} request{'s' if count != 1 else ''}" + (" at one moment" if count > 1 else "")
             out = f" ({self.left_out:,} left out)" if self.left_out else ""
-            raise UsageError(f"trace {self.name} has {told}{out}", "a rate needs two arrivals at different moments")
+            raise UsageError(f"trace {self.name} has {text}{out}", "a rate needs two arrivals at different moments")
         if self.arrival_s[0] != 0.0 or np.any(np.diff(self.arrival_s) < 0.0):
             raise UsageError(f"trace {self.name}: the arrivals do not start at 0 or are not in order")
         if min(self.input_tokens.min(), self.output_tokens.min()) < 1:
@@ -108,9 +108,9 @@ class Trace:
         """The mean of the tokens out."""
         return float(self.output_tokens.mean())
 
-    def fitting(self, most_total_tokens: int) -> Trace:
+    def fitting(self, max_total_tokens: int) -> Trace:
         """Without the requests whose input and output together exceed what a server admits (its maximum model length)."""
-        return self._kept(self.input_tokens + self.output_tokens <= most_total_tokens)
+        return self._kept(self.input_tokens + self.output_tokens <= max_total_tokens)
 
     def shrunk(self, token_scale: float) -> Trace:
         """With all token counts multiplied by `token_scale` > 0 and rounded, at least 1: a small model's share of large traffic."""

@@ -31,5 +31,5 @@ def why_unrecorded(sent: Sent, held: float = 0.0) -> str:
         return ""
     if not sent.cut and (lost < LEAST_LOST or lost <= LOST_SHARE * len(inside)):
         return ""
-    told = f"{lost} of {len(inside)} requests of the window left no record" if lost else "the load was cut short"
-    return f"{told}: {sent.cut}" if sent.cut else told
+    text = f"{lost} of {len(inside)} requests of the window left no record" if lost else "the load was cut short"
+    return f"{text}: {sent.cut}" if sent.cut else text

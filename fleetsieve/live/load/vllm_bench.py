@@ -129,8 +129,10 @@ def _write_tokenizer(folder: Path, token_ids: tuple[int, int]) -> None:
 def read_result(path: Path) -> list[Answer]:
     """The answers in the file that the program writes at its end; none when it did not, or not whole."""
     try:
-        told = json.loads(path.read_bytes())
-        columns = [told[name] for name in ("start_times", "ttfts", "latencies", "input_lens", "output_lens", "errors")]
+        document = json.loads(path.read_bytes())
+        columns = [
+            document[name] for name in ("start_times", "ttfts", "latencies", "input_lens", "output_lens", "errors")
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     to_unix_s = time.time() - time.perf_counter()  # one clock for all processes of a machine

@@ -70,7 +70,10 @@ class Session:
     def members(self) -> tuple[int, ...]:
         """The live processes that belong to it."""
         inside = self._inside()
-        return (*inside, *(pid for pid, own in self.known.items() if pid not in inside and identity_of(pid) == own))
+        return (
+            *inside,
+            *(pid for pid, identity in self.known.items() if pid not in inside and identity_of(pid) == identity),
+        )
 
     def cpu_s(self) -> float:
         """The CPU seconds that its live processes have used so far."""

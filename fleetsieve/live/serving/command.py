@@ -18,10 +18,10 @@ ENVIRONMENT: Mapping[str, str] = {
 
 def command_of(config: ServeConfig, tp: int, port: int) -> tuple[str, ...]:
     """The command line that starts a server with `tp` on `port`; the arguments of the TP come last, so that they count."""
-    own = ("--host", config.host, "--port", str(port), "--tensor-parallel-size", str(tp))
+    fixed = ("--host", config.host, "--port", str(port), "--tensor-parallel-size", str(tp))
     named = ("--served-model-name", config.served_name)
     more = config.per_tp.get(tp, TpOverrides()).arguments
-    return (*config.command, config.model, *own, *named, *config.arguments, *more)
+    return (*config.command, config.model, *fixed, *named, *config.arguments, *more)
 
 
 def environment_of(config: ServeConfig, tp: int, gpus: Sequence[str]) -> dict[str, str]:
@@ -49,11 +49,11 @@ def why_not_run(program: str, purpose: str = "") -> str:
     return f"the {named}{',' if purpose else ''} {why}"
 
 
-def valid_tps(config: ServeConfig, most: int | None = None) -> tuple[int, ...] | None:
+def valid_tps(config: ServeConfig, gpus: int | None = None) -> tuple[int, ...] | None:
     """The TPs that divide the attention heads, up to the GPUs of `config` or `most`; None where the heads are unknown."""
     if config.attention_heads is None:
         return None
-    widest = most or len(config.gpus) or config.attention_heads
+    widest = gpus or len(config.gpus) or config.attention_heads
     return tuple(tp for tp in range(1, widest + 1) if config.attention_heads % tp == 0)
 
 

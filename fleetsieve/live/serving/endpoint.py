@@ -16,7 +16,7 @@ CALL_S = 5.0
 """How long one call may take, to the last byte: a server that drips is as good as one that is silent."""
 
 RESET_S = 30.0
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 _POLL_S = 0.1
 _VERSION = "/v1/"
 
@@ -111,7 +111,7 @@ class Endpoint:
             body = b""
             while chunk := answer.read1(1 << 16):
                 body += chunk
-                if time.monotonic() > deadline or len(body) > _MOST_BYTES:
+                if time.monotonic() > deadline or len(body) > _MAX_BYTES:
                     return None, b""
             return answer.status, body
         except (OSError, http.client.HTTPException, ValueError):

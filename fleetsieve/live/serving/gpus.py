@@ -73,10 +73,12 @@ def refuse_same(memory: Mapping[str, GpuMemory]) -> None:
         UsageError: naming both.
     """
     by_uuid: dict[str, str] = {}
-    for gpu, told in memory.items():
-        if told.uuid in by_uuid:
-            raise UsageError(f"GPU {by_uuid[told.uuid]} and GPU {gpu} are the same one ({told.uuid})", "write it once")
-        by_uuid[told.uuid] = gpu
+    for gpu, gpu_memory in memory.items():
+        if gpu_memory.uuid in by_uuid:
+            raise UsageError(
+                f"GPU {by_uuid[gpu_memory.uuid]} and GPU {gpu} are the same one ({gpu_memory.uuid})", "write it once"
+            )
+        by_uuid[gpu_memory.uuid] = gpu
 
 
 def pick(gpus: Sequence[str], width: int, in_use: Collection[str]) -> tuple[str, ...] | None:
@@ -95,9 +97,9 @@ def pick(gpus: Sequence[str], width: int, in_use: Collection[str]) -> tuple[str,
 def occupied(memory: Mapping[str, GpuMemory], share: float) -> list[str]:
     """A sentence for each GPU of which less than `share` of the memory is free: a server would not start there."""
     return [
-        f"GPU {gpu} has {told.free_bytes / 2**30:.1f} of {told.total_bytes / 2**30:.1f} GiB free, but {share:.0%} is needed"
-        for gpu, told in memory.items()
-        if told.free_bytes < share * told.total_bytes
+        f"GPU {gpu} has {of_gpu.free_bytes / 2**30:.1f} of {of_gpu.total_bytes / 2**30:.1f} GiB free, but {share:.0%} is needed"
+        for gpu, of_gpu in memory.items()
+        if of_gpu.free_bytes < share * of_gpu.total_bytes
     ]
 
 
@@ -111,11 +113,15 @@ def wait_freed(
     deadline = time.monotonic() + within_s
     while True:
         now = read_memory(tuple(before), nvml) or {}
-        short = {gpu: told for gpu, told in now.items() if told.free_bytes < before[gpu].free_bytes - slack_bytes}
+        short = {
+            gpu: gpu_memory
+            for gpu, gpu_memory in now.items()
+            if gpu_memory.free_bytes < before[gpu].free_bytes - slack_bytes
+        }
         if not short or time.monotonic() >= deadline:
             return [
-                f"GPU {gpu} has {told.free_bytes / 2**30:.1f} GiB free {within_s:g} s after its server's end, "
+                f"GPU {gpu} has {gpu_memory.free_bytes / 2**30:.1f} GiB free {within_s:g} s after its server's end, "
                 f"{before[gpu].free_bytes / 2**30:.1f} GiB before its start"
-                for gpu, told in short.items()
+                for gpu, gpu_memory in short.items()
             ]
         time.sleep(_POLL_S)

@@ -68,8 +68,8 @@ class Scrape:
     @property
     def in_flight(self) -> tuple[tuple[float, str], ...]:
         """The requests in the server: (number, what they do), those that are told."""
-        told = ((self.running, "running"), (self.waiting, "waiting"))
-        return tuple((number, what) for number, what in told if number is not None)
+        gauges = ((self.running, "running"), (self.waiting, "waiting"))
+        return tuple((number, what) for number, what in gauges if number is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,29 +151,29 @@ def compare(client: ClientMeans, server: ServerDeltas) -> list[str]:
 
     Both must have seen the same requests: the scrapes stand right before the first and right after the last one.
     """
-    told = []
+    warnings = []
     if server.requests is not None and not 0 <= round(server.requests) - client.succeeded <= client.unheard:
-        told.append(f"the client counts {client.succeeded} answered requests, the server {server.requests:g}")
+        warnings.append(f"the client counts {client.succeeded} answered requests, the server {server.requests:g}")
     pairs: Sequence[tuple[str, float | None, float | None]] = (
         ("time to first token", client.ttft_mean_s, server.ttft_mean_s),
         ("completion time", client.e2e_mean_s, server.e2e_mean_s),
     )
-    for what, seen_s, own_s in pairs:
-        if seen_s is None or own_s is None:
+    for what, seen_s, server_s in pairs:
+        if seen_s is None or server_s is None:
             continue
-        allowed_s = OVERHEAD_S + OVERHEAD_SHARE * own_s
-        if abs(seen_s - own_s) > allowed_s:
-            told.append(
-                f"mean {what}: {seen_s:.3f} s at the client, {own_s:.3f} s at the server, "
+        allowed_s = OVERHEAD_S + OVERHEAD_SHARE * server_s
+        if abs(seen_s - server_s) > allowed_s:
+            warnings.append(
+                f"mean {what}: {seen_s:.3f} s at the client, {server_s:.3f} s at the server, "
                 f"more than {allowed_s:.3f} s apart"
             )
     if server.prefix_hit_share is not None and server.prefix_hit_share > HIT_SHARE:
-        told.append(
+        warnings.append(
             f"{server.prefix_hit_share:.1%} of the prompt tokens came from the prefix cache: prompts were not new"
         )
     if server.preemptions:
-        told.append(f"the server preempted {server.preemptions:g} times: its KV cache was full")
-    return told
+        warnings.append(f"the server preempted {server.preemptions:g} times: its KV cache was full")
+    return warnings
 
 
 def contradictions(
@@ -184,12 +184,12 @@ def contradictions(
     The limits are those of the class, in seconds. The server may have had other requests too (those that failed, those that
     nobody recorded): all that it counted in sum bounds the mean of the client's, so these contradict nothing.
     """
-    told = []
+    reasons = []
     if server.requests is not None:
-        most = max(client.succeeded, client.recorded) + client.unheard + server.before
+        upper = max(client.succeeded, client.recorded) + client.unheard + server.before
         allowed = max(LEAST_APART, COUNTS_AGREE * max(client.succeeded, client.recorded))
-        if not client.succeeded - allowed <= server.requests <= most + allowed:
-            told.append(
+        if not client.succeeded - allowed <= server.requests <= upper + allowed:
+            reasons.append(
                 f"the client has records of {max(client.succeeded, client.recorded)} requests, "
                 f"the server answered {server.requests:g}"
             )
@@ -200,11 +200,13 @@ def contradictions(
     for what, seen_s, mean_s, sum_s, limit_s in pairs:
         if seen_s is None or mean_s is None or sum_s is None or not client.succeeded:
             continue
-        own_s = max(mean_s, sum_s / client.succeeded)
+        server_s = max(mean_s, sum_s / client.succeeded)
         if limit_s is None:
-            most_s = SLOW_FACTOR * own_s + SLOW_S
+            upper_s = SLOW_FACTOR * server_s + SLOW_S
         else:
-            most_s = own_s + max(SLOW_SHARE * limit_s, OVERHEAD_S + OVERHEAD_SHARE * own_s)
-        if seen_s > most_s:
-            told.append(f"the client was slow: a mean {what} of {seen_s:.3f} s, where the server took {mean_s:.3f} s")
-    return told
+            upper_s = server_s + max(SLOW_SHARE * limit_s, OVERHEAD_S + OVERHEAD_SHARE * server_s)
+        if seen_s > upper_s:
+            reasons.append(
+                f"the client was slow: a mean {what} of {seen_s:.3f} s, where the server took {mean_s:.3f} s"
+            )
+    return reasons
