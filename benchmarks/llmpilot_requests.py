@@ -25,7 +25,7 @@ from fleetsieve.presentation.progress import progress
 from fleetsieve.presentation.terminal import results
 from fleetsieve.records import RequestRecords
 from fleetsieve.studies.calibrate import TREATMENTS, settings, trials
-from fleetsieve.studies.calibrate_counts import Counts, study_document
+from fleetsieve.studies.calibrate_counts import Counts, calibration_document
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REQUESTS = SHARED / "data" / "grids" / "llmpilot_h100_requests.parquet"
@@ -85,7 +85,7 @@ def main() -> None:
     if options.json:
         print(
             json.dumps(
-                study_document(instance.name, "records", options.policy, options.seed, nominal, counts), indent=2
+                calibration_document(instance.name, "records", options.policy, options.seed, nominal, counts), indent=2
             )
         )
     else:

@@ -25,7 +25,7 @@ import numpy as np
 
 from fleetsieve.bounds.statistics.points import quantile
 from fleetsieve.live.load.aiperf import AIPerf
-from fleetsieve.live.load.outcome import records_of
+from fleetsieve.live.load.outcome import request_records
 from fleetsieve.live.load.protocol import LoadGenerator, Sent
 from fleetsieve.live.load.schedule import Schedule, Shape, Tokens, closed_loop, open_loop
 from fleetsieve.live.load.vllm_bench import VllmBench
@@ -97,7 +97,7 @@ def speeds(generator: LoadGenerator, rates: Sequence[float], seconds: float) -> 
         with tempfile.TemporaryDirectory() as folder:
             sent = send(generator, at_rate(rate, seconds), [], Path(folder) / "log")
             ttft, e2e = told_p99_s(Path(folder) / "log", sent)
-        records = records_of(sent.rows, sent.window_s)
+        records = request_records(sent.rows, sent.window_s)
         seen = [quantile(records.latencies_s(metric), 0.99) or 0.0 for metric in ("ttft", "e2e")]
         errors = [1e3 * (value or 0.0) for value in (sent.send_error_p50_s, sent.send_error_p99_s)]
         print(
@@ -115,7 +115,7 @@ def loops(generator: LoadGenerator, loops: Sequence[int], seconds: float) -> Non
         schedule = closed_loop(SHAPE, concurrency, warmup_s=3.0, window_s=seconds, seed=7, token_ids=(100, 20000))
         with tempfile.TemporaryDirectory() as folder:
             sent = send(generator, schedule, ["--max-num-seqs", str(concurrency)], Path(folder) / "log")
-        records = records_of(sent.rows, sent.window_s)
+        records = request_records(sent.rows, sent.window_s)
         median_ms = 1e3 * (quantile(records.latencies_s("e2e"), 0.5) or 0.0)
         figures = f"{sent.in_flight or 0.0:.2f} | {records.sent} | {median_ms:.0f} | {sent.client_cpu_s:.1f} | {sent.wall_s:.1f}"
         print(f"| {concurrency} | {figures} |", flush=True)
@@ -130,7 +130,7 @@ def faults(generator: LoadGenerator) -> None:
             sent = send(generator, at_rate(20.0, 10.0), options, Path(folder) / "log")
         counts = Counter(row.status for row in sent.rows if row.sent_at_s >= 0.0)
         recorded = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-        said = "; ".join([*sent.failures, *sent.doubts])[:110].replace("|", "/")
+        said = "; ".join([*sent.failures, *sent.warnings])[:110].replace("|", "/")
         print(f"| {fault} | {recorded} | {sent.exit_code} | {sent.ending} | {sent.wall_s:.1f} | {said} |")
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from fleetsieve.live.processes.session import identity_of
 from fleetsieve.live.serving.config import ServeConfig
 from fleetsieve.live.serving.failures import Failure
-from fleetsieve.live.serving.metrics import ClientMeans, compare, deltas
+from fleetsieve.live.serving.metrics import ClientMeans, deltas, mean_differences
 from fleetsieve.live.serving.register import Register
 from fleetsieve.live.serving.server import Server
 
@@ -111,7 +111,7 @@ def of_metrics(fault: str, folder: Path, *arguments: str) -> Row:
     server = ready(folder, *arguments)
     before, seen = server.scrape(), [ask(server, number) for number in range(5)]
     client = ClientMeans(5, sum(first for first, _ in seen) / 5, sum(whole for _, whole in seen) / 5)
-    told = compare(client, deltas(before, server.scrape()))
+    told = mean_differences(client, deltas(before, server.scrape()))
     reset = server.reset_cache() if "--reset-fails" not in arguments else server.endpoint.reset_cache(1.0)
     server.stop()
     return Row(fault, "; ".join([*told, *([reset] if reset else [])]) or "nothing to tell", "", None, None, 0)

@@ -20,7 +20,7 @@ from variants import REGIMES, Variant, variants
 from fleetsieve.certificate import Verdict
 from fleetsieve.presentation.progress import progress
 from fleetsieve.studies.compare import Case, Results, Store, compare
-from fleetsieve.studies.comparison import Summary, interval95, mean_of, saving, summarise
+from fleetsieve.studies.comparison import Summary, interval95, mean_of, policy_summary, saving
 
 CORE = ("decision-gap", "random", "grid", "joint-uncertainty", "shared-feature")
 DEAR = ("paper", "targeted", "voi", "constrained-bo")
@@ -46,13 +46,13 @@ def case_of(variant: Variant) -> Case:
 
 def report(family: str, found: Sequence[Results]) -> Iterator[str]:
     """What one family of instances shows."""
-    ours = [summarise(results, OURS) for results in found]
+    ours = [policy_summary(results, OURS) for results in found]
     trivial = sum(s.fewest_cells <= FEW_CELLS for s in ours)
     kept = [(results, s) for results, s in zip(found, ours, strict=True) if s.fewest_cells > FEW_CELLS]
     yield f"{family}: {len(found)} instances, {trivial} of them certified after {FEW_CELLS} cells or fewer and left out below"
     if not kept:
         return
-    random = [summarise(results, "random") for results, _ in kept]
+    random = [policy_summary(results, "random") for results, _ in kept]
     mean, baseline = (float(np.mean([s.mean_gpu_s for s in own])) for own in ([s for _, s in kept], random))
     low, high = interval95(saving, [s.mean_gpu_s for _, s in kept], [s.mean_gpu_s for s in random], paired=True)
     saved = f"{1 - mean / baseline:.1%} ({low:.1%} to {high:.1%})"
@@ -60,7 +60,7 @@ def report(family: str, found: Sequence[Results]) -> Iterator[str]:
     yield f"  fewer than random in {np.mean([s.beats_random_share for _, s in kept]):.2%} of single draws"
     yield from _floors(kept)
     yield f"  above the full grid: {sum(s.above_grid for _, s in kept)}; undecided: {sum(s.undecided for _, s in kept)}"
-    wrong = sum(summarise(results, policy).wrong_certificates for results in found for policy in results.runs)
+    wrong = sum(policy_summary(results, policy).wrong_certificates for results in found for policy in results.runs)
     runs = sum(len(own) for results in found for own in results.runs.values())
     certified = [run for results, _ in kept for run in results.runs[OURS] if run.verdict == Verdict.FEASIBLE]
     largest = max((run.regret for run in certified), default=0.0)
@@ -68,7 +68,7 @@ def report(family: str, found: Sequence[Results]) -> Iterator[str]:
     for policy in (*CORE[1:], *DEAR):
         own = [(results, s) for results, s in kept if policy in results.runs]
         if own:
-            differences = [summarise(results, policy).mean_gpu_s - s.mean_gpu_s for results, s in own]
+            differences = [policy_summary(results, policy).mean_gpu_s - s.mean_gpu_s for results, s in own]
             low, high = interval95(mean_of, differences)
             more = f"{np.mean(differences):+,.0f} ({low:+,.0f} to {high:+,.0f})"
             yield f"  {policy} against ours: {more} GPU-seconds on {len(own)} instances"

@@ -30,7 +30,7 @@ ROUNDED = 1e-6
 """A floor missed by no more than this part of it counts as met: figures in files are rounded, and 3 x 3.333333 is meant as 10.
 
 This decides verdicts (`floor_met`): what counts as met is never called infeasible, and what does not is never called feasible. It
-changes no figure: a shortfall is that of the floor as it stands.
+changes no figure: a shortfall is that of the floor as it is.
 """
 
 MAXIMISED = frozenset({"min_fulfilment", "goodput", "spare"})
@@ -138,7 +138,7 @@ class Allocation:
 
     @cached_property
     def spare_rps(self) -> float:
-        """Σ_i Σ_q c_q n_q: the capacity that stands ready, in requests/s."""
+        """Σ_i Σ_q c_q n_q: the capacity that is ready, in requests/s."""
         return math.fsum(c.capacity_rps for c in self.classes)
 
     @cached_property
@@ -166,8 +166,8 @@ class Optimum:
     """What an engine found and what it proved.
 
     `values` holds, for each stage solved, its value at the end of that stage, recomputed exactly; `bounds` what no plan can
-    beat in that stage (given the stages held before it), or None where nothing was proven. `proven` says that every stage
-    was solved to optimality; `allocation` is None when there is no plan, and `infeasible` says that this is proven too.
+    beat in that stage (given the stages held before it), or None where nothing was proven. `proven` states that every stage
+    was solved to optimality; `allocation` is None when there is no plan, and `infeasible` states that this is proven too.
     """
 
     allocation: Allocation | None

@@ -1,7 +1,7 @@
-"""What can go wrong, said to a person.
+"""What can go wrong, stated to a person.
 
-Every error that a user can cause or mend is a `FleetSieveError`: a message that names the value at fault and, where
-there is one, a hint that says what would be right. The command line turns each kind into its exit code.
+Every error that a user can cause or fix is a `FleetSieveError`: a message that names the wrong value and, where
+there is one, a hint that states what would be right. The command line turns each kind into its exit code.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def spelled_out(text: str) -> str:
 
 
 class FleetSieveError(Exception):
-    """A failure that is told to the person, without a traceback.
+    """A failure that is reported to the person, without a traceback.
 
-    `message` says what is wrong with which value, `hint` (optional) what would be right.
+    `message` states what is wrong with which value, `hint` (optional) what would be right.
     """
 
     exit_code = 1
@@ -44,11 +44,11 @@ class UsageError(FleetSieveError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One fault of one file: where it stands, what stands there and what would be right.
+    """One error of one file: where it is, what is there and what would be right.
 
     `line` is 1-based and counts the header as line 1; 0 means the file as a whole. `column` is the column's name, or ""
-    where the fault concerns the whole line. `severity` is "error" (the file cannot be used) or "suspicion" (it can, but
-    a value looks as if it were in another unit). `count` is how many faults this one stands for: more than 1 only where a
+    where the error concerns the whole line. `severity` is "error" (the file cannot be used) or "warning" (it can, but
+    a value looks as if it were in another unit). `count` is how many errors this one stands for: more than 1 only where a
     file has too many of one kind to print.
     """
 
@@ -69,7 +69,7 @@ class Fault:
 
 
 class InputError(FleetSieveError):
-    """Files that cannot be used, with every fault found in them."""
+    """Files that cannot be used, with every error found in them."""
 
     exit_code = 2
 

@@ -116,7 +116,7 @@ def package_versions(value: object) -> dict[str, str]:
 
 
 def source_digest(value: object) -> str:
-    """The SHA-256 of the file that an object's class stands in; "" where it is FleetSieve's own, or in no file."""
+    """The SHA-256 of the file that an object's class is in; "" where it is FleetSieve's own, or in no file."""
     path = getattr(sys.modules.get(type(value).__module__), "__file__", None)
     if not path or not origin_of(value):
         return ""

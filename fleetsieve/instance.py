@@ -1,7 +1,7 @@
-"""What an operator states and what a measurement says: plain, frozen values with units in their names.
+"""What an operator states and what a measurement states: plain, frozen values with units in their names.
 
 Seconds, requests/s, GPU-seconds and fractions everywhere.
-Nothing here reads a file or knows a bound; `files` builds these objects and reports every fault of the text, so the
+Nothing here reads a file or knows a bound; `files` builds these objects and reports every error of the text, so the
 checks here guard programs that build instances themselves.
 """
 
@@ -136,7 +136,7 @@ class Facts:
     def of(self, variant: str) -> Facts:
         """The facts of an engine variant: its own, and of the GPUs those that all have in common.
 
-        Weight bytes and FLOP per token of the default variant say nothing of another: they would bound its cells unsoundly.
+        Weight bytes and FLOP per token of the default variant show nothing about another: they would bound its cells unsoundly.
         """
         if variant == DEFAULT_VARIANT:
             return self
@@ -169,7 +169,7 @@ class CertificateSettings:
 class MeasureSettings:
     """How long one measurement takes, in seconds; `startup_s` is paid once per server start.
 
-    A cell is looked at `max_looks` times at most.
+    A cell is measured `max_looks` times at most.
     """
 
     warmup_s: float = 30.0
@@ -210,7 +210,7 @@ class Reading:
     hi: float | None = None
 
     def interval(self, whole: Interval) -> Interval | None:
-        """What the reading says, inside `whole` (the range of the quantity); None when it says nothing.
+        """What the reading states, inside `whole` (the range of the quantity); None when it shows nothing.
 
         A side without a bound of its own takes the value; without a value, the end of `whole`.
         """
@@ -226,10 +226,10 @@ NOTHING_READ = Reading()
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One row of measurements.csv: one look at one cell. `line` is its line in the file (0: from elsewhere).
+    """One row of measurements.csv: one measurement of one cell. `line` is its line in the file (0: from elsewhere).
 
-    With `records`, per request, these decide and the row's own figures are only shown. `refused` says why a measurement that ended
-    well does not count (see `statistics.counting`).
+    With `records`, per request, these decide and the row's own figures are only shown. `refused` explains why a measurement that
+    ended well does not count (see `statistics.counting`).
     """
 
     key: CellKey

@@ -98,7 +98,7 @@ def recheck(document: Mapping[str, Any], source: Source) -> list[str]:
     """Every way in which a certificate does not follow from the files of an instance, as `fleetsieve certify` finds them.
 
     Takes the certificate as a document (`certificate_document`, or the JSON of a stored one) and the instance. Where counting GPUs
-    is enough to place replicas it is proven anew by exact enumeration, without the solver that wrote it. Empty when it holds; a
+    is enough to place replicas it is proven again by exact enumeration, without the solver that wrote it. Empty when it holds; a
     certificate that a newer rule set supersedes does not, and the reasons are given.
 
     >>> from fleetsieve.certificate import certificate_document

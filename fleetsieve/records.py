@@ -1,4 +1,4 @@
-"""What every request of one look showed: raw records, from which intervals are derived and never the other way round."""
+"""What every request of one measurement showed: raw records, from which intervals are derived and never the other way round."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RequestRecords:
 
     `sent_at_s` counts from the start of the measurement window, which is `window_s` long. A request of the warm-up has a negative
     one: it counts for the throughput when it completes inside the window, and for nothing else. `ttft_s`, `e2e_s` and `tpot_s`
-    are seconds, NaN where there is none (a failed request; no TPOT with fewer than two output tokens). `ok` tells success.
+    are seconds, NaN where there is none (a failed request; no TPOT with fewer than two output tokens). `ok` shows success.
     `scheduled_at_s` is when a request was due, `output_tokens` its tokens; NaN, or None for all, where that is not known.
 
     Raises:

@@ -18,7 +18,7 @@ class RuleSet:
     """What a row means under one set of rules.
 
     `refuses`: a measurement whose load was not that of its cell, or without one success, counts as a failure that a second try
-    may not repeat; failed starts say nothing where no server ever started; requests without a record count as failed.
+    may not repeat; failed starts show nothing where no server ever started; requests without a record count as failed.
     `least_success`: a row bounds the capacity of other cells only if its own success may be as high as this fraction.
     """
 

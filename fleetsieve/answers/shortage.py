@@ -30,7 +30,8 @@ def explain(problem: FleetProblem) -> str:
 def why_infeasible(certificate: Certificate) -> str:
     """`explain` for a certified-infeasible verdict; "" for every other.
 
-    Where bounds take the place of measurements it says so: the GPUs are the fewest then, and who lacks what is that of one plan.
+    Where bounds take the place of measurements the sentence states it: the GPUs are the fewest then, and who lacks what is that
+    of one plan.
 
     Raises:
         SolverMissing, SolveFailed: as `explain`.
@@ -82,6 +83,6 @@ def sentence(shortage: Shortage, *, several_pools: bool = False) -> str:
 
 
 def _rate(rate_rps: float) -> str:
-    """A rate rounded down to two significant digits or one decimal, whichever says more."""
+    """A rate rounded down to two significant digits or one decimal, whichever has more digits."""
     known = rate_rps + tolerance(rate_rps)
     return lower_text(known, max(1, 1 - math.floor(math.log10(known))))

@@ -34,7 +34,7 @@ class CellBounds:
 
     @property
     def resolved(self) -> bool:
-        """Whether another look cannot change if the cell is usable: committable, or not possible."""
+        """Whether another measurement cannot change if the cell is usable: committable, or not possible."""
         return self.committable or not self.possible
 
 
@@ -73,7 +73,7 @@ class Implied:
 
 
 UNBOUNDED = (math.inf, "")
-"""What no assumption says of a capacity: anything is possible."""
+"""A capacity that no assumption bounds: anything is possible."""
 
 
 class End(NamedTuple):
@@ -165,12 +165,12 @@ def _bounds(
 
 
 NO_TAIL = (0.0, "")
-"""What no assumption says of a tail: it is at least 0."""
+"""A tail that no assumption bounds: it is at least 0."""
 
 
 @lru_cache(maxsize=4096)
 def _at_least(value: float) -> Interval:
-    """[value, inf): one object for the many cells, real and imagined, that one bound is of."""
+    """[value, inf): one object for the many cells, real and simulated, that one bound is of."""
     return Interval(value, math.inf)
 
 

@@ -1,7 +1,7 @@
-"""Bounds of every cell: what was measured, and what the named assumptions say of the rest.
+"""Bounds of every cell: what was measured, and what the named assumptions imply for the rest.
 
 The envelope is the uncertainty set of the certificate. Each class is enveloped on its own (no assumption looks across classes),
-so one new measurement, real or imagined, renews one class.
+so one new measurement, real or simulated, renews one class.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Envelope:
 
     @classmethod
     def of(cls, instance: Instance, measurements: Iterable[Measurement] = ()) -> Envelope:
-        """The envelope of an instance given its measured rows (any order of cells; looks at one cell in order).
+        """The envelope of an instance given its measured rows (any order of cells; measurements of one cell in order).
 
         Raises:
             UsageError: for an assumption or a setting that is not known, or an assumption that bounds no quantity of a cell.
@@ -176,7 +176,7 @@ class Envelope:
 
     @cached_property
     def across_arms(self) -> bool:
-        """Whether an assumption lets one arm say something of another."""
+        """Whether an assumption lets one arm show something about another."""
         return any(a.across_arms for a in self.assumptions)
 
     def __getitem__(self, key: CellKey) -> CellBounds:
@@ -268,7 +268,7 @@ def envelop(view: ClassView, assumptions: Iterable[Assumption]) -> ClassEnvelope
 def _with_arm(
     class_envelope: ClassEnvelope, view: ClassView, arm: ArmKey, assumptions: Iterable[Assumption]
 ) -> ClassEnvelope:
-    """`envelop(view)` where `view` differs from that of `own` in one arm only, and no assumption looks across arms."""
+    """`envelop(view)` where `view` differs from that of `class_envelope` in one arm only, and no assumption looks across arms."""
     renewed = envelop(_alone(view, arm), assumptions)
     return ClassEnvelope(
         view,

@@ -1,7 +1,7 @@
 """Ladders that end too early: an arm whose top rung still meets the SLO may carry more than any certificate looks at.
 
-A certificate speaks of the listed loads. Where the highest one meets its SLO, capacity is hidden above it, and the next rung, by
-the step of the ladder so far, would show it. What that rung could bring at most is what the assumptions in force say of a cell
+A certificate covers the listed loads. Where the highest one meets its SLO, capacity is hidden above it, and the next rung, by
+the step of the ladder so far, would show it. What that rung could bring at most is what the assumptions in force state about a cell
 that was not measured.
 """
 

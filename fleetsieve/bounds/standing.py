@@ -49,7 +49,7 @@ _ASKS = frozenset({Standing.NEW, Standing.RETRY, Standing.LACKING, Standing.STRA
 
 
 def standing(class_envelope: ClassEnvelope, b: CellBounds) -> Standing:
-    """Whether a measurement may still resolve a cell that a plan may use, as far as its bounds tell.
+    """Whether a measurement may still resolve a cell that a plan may use, as far as its bounds show.
 
     Unmeasured cells that are still possible are new; one whose last measurement failed is tried once more, for that may have been a
     flake (or a first OOM); for measured ones see `_of_measured`. No plan uses a cell whose replica fits no node of its pool, or
@@ -71,8 +71,8 @@ def standing(class_envelope: ClassEnvelope, b: CellBounds) -> Standing:
 def _of_measured(view: ClassView, b: CellBounds, known: KnownCell) -> Standing:
     """Whether one more look at a measured cell may settle it or narrow what it promises.
 
-    Its one look lacks a value that is needed; or statistics stand behind its figures (records, or a known spread), and it straddles
-    its SLO or its capacity is an interval still.
+    Its one measurement lacks a value that is needed; or statistics stand behind its figures (records, or a known spread), and it
+    straddles its SLO or its capacity is an interval still.
     """
     slo, spreads = view.workload.slo, view.rules.spreads
     if not b.committable and known.count(Status.OK) < 2 and lacks(known, slo):
@@ -96,7 +96,7 @@ def lacks(known: KnownCell, slo: Slo) -> tuple[str, ...]:
 
 
 def standings(envelope: Envelope) -> dict[CellKey, Standing]:
-    """The standing of every cell as far as its bounds tell, in the fixed order of names."""
+    """The standing of every cell as far as its bounds show, in the fixed order of names."""
     found = {
         key: standing(class_envelope, b)
         for class_envelope in envelope.classes.values()

@@ -61,7 +61,7 @@ class Certificate:
     reason: str = ""
 
     def __repr__(self) -> str:
-        from fleetsieve.certificate.sentence import gap_text  # which speaks of certificates
+        from fleetsieve.certificate.sentence import gap_text  # which covers certificates
 
         lines = [f"gap {gap_text(self.gap)}, certifies at {self.epsilon:g}"]
         lines += [f"blocked by {self.blocking}"] if self.blocking else []
@@ -82,7 +82,7 @@ def certify(
         epsilon: largest gap that certifies, > 0; None takes the instance's.
 
     Raises:
-        SolveFailed: when the engine says that there is no conservative plan.
+        SolveFailed: when the engine finds that there is no conservative plan.
     """
     settings = envelope.instance.certificate
     epsilon = settings.epsilon if epsilon is None else epsilon

@@ -1,8 +1,8 @@
 """A stored certificate checked again from the files alone.
 
-The plan is evaluated from its replica counts, without any solver; the bounds are derived anew from the measured rows, under the
-rule set that the certificate names; the upper values are proven anew by the engine given (the frontier needs no solver and is
-independent of HiGHS). All that the certificate says is compared, words included: only the cells that an undecided one hopes for
+The plan is evaluated from its replica counts, without any solver; the bounds are derived again from the measured rows, under the
+rule set that the certificate names; the upper values are proven again by the engine given (the frontier needs no solver and is
+independent of HiGHS). All that the certificate contains is compared, words included: only the cells that an undecided one hopes for
 depend on the engine, and they must follow from the optimistic plan that it states.
 
 Its version comes first: a newer one is refused in so many words, and of an older one the figures are compared, and the words are
@@ -73,7 +73,7 @@ def check(
 ) -> Checked:
     """Whether the certificate follows from the files as they are now: `instance`, its measured `rows`, their SHA-256 `digests`.
 
-    `words` gives what an explanation says after the verdict's sentence, `stopped` the figures of a stop rule that ended the run.
+    `words` gives what an explanation adds after the verdict's sentence, `stopped` the figures of a stop rule that ended the run.
     """
     if refused := _refused(document):
         return Checked((refused,))
@@ -209,7 +209,7 @@ def values_of(plan: Allocation) -> tuple[float, float, float]:
 
 
 def _not_as_good(what: str, plan: Allocation | None, best: tuple[float, float, float], how: str) -> list[str]:
-    """Where the values of a stated plan are not those that were derived: another plan stands in the certificate."""
+    """Where the values of a stated plan are not those that were derived: another plan is in the certificate."""
     if plan is None:
         return []
     names = ("shortfall", "min_fulfilment", "goodput_rps")

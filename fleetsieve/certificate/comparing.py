@@ -1,4 +1,4 @@
-"""Where a stored document differs from the one that is derived anew: figures within a tolerance, words but for rounded figures."""
+"""Where a stored document differs from the one that is derived again: figures within a tolerance, words but for rounded figures."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 
 def differences(place: str, stated: Any, derived: Any, *, older: bool = False) -> list[str]:
-    """Each difference in a sentence; empty when `stated` says what `derived` does.
+    """Each difference in a sentence; empty when `stated` equals `derived`.
 
     More keys than the derived ones are no difference here. `older`: the document is of an older version, so that its words, which
-    cannot be derived again, are passed over, and so are keys that it could not have yet.
+    cannot be derived again, are ignored, and so are keys that it could not have yet.
     """
     return _differences(place, stated, derived, older, words=place in WORDS)
 

@@ -32,7 +32,7 @@ def certificate_document(
 ) -> Document:
     """The certificate as JSON values; no infinity and no NaN is in it (a bound that was not proven is null).
 
-    `digests` are the SHA-256 of the files that it speaks of; `explanation` goes after the verdict's sentence; `stopped` holds the
+    `digests` are the SHA-256 of the files that it covers; `explanation` goes after the verdict's sentence; `stopped` holds the
     figures by which a run was stopped before a verdict.
     """
     c = certificate
@@ -82,7 +82,7 @@ def certificate_document(
 
 
 def assumptions_document(envelope: Envelope) -> list[Document]:
-    """The assumptions that bound at least one cell; one that is not FleetSieve's own says where it comes from."""
+    """The assumptions that bound at least one cell; one that is not FleetSieve's own states where it comes from."""
     return [
         {"name": a.name, "statement": statement(a), **({"from": origin} if (origin := origin_of(a)) else {})}
         for a in envelope.in_force
@@ -138,7 +138,7 @@ def _class_document(class_plan: ClassAllocation, envelope: Envelope) -> Document
 
 
 def rows_document(envelope: Envelope) -> list[Document]:
-    """The measured rows that the certificate used, in the order of the cells' names and of the looks."""
+    """The measured rows that the certificate used, in the order of the cells' names and of the measurements."""
     return [
         {**key_document(key), "seed": row.seed, "status": str(row.status), "line": row.line}
         for class_envelope in envelope.classes.values()

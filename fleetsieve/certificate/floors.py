@@ -1,4 +1,4 @@
-"""Whether every floor can be met, and by which plan, where the least shortfall is too small to tell.
+"""Whether every floor can be met, and by which plan, where the least shortfall is too small to decide.
 
 A shortfall is weighted by priorities, found within a solver's tolerances, and as small where a floor is missed by rounding as where
 it is missed by more. Whether floors can be met is a question about whole replicas: a class takes a number of them that reaches its
@@ -18,7 +18,7 @@ LEAST_PROVEN_SHORTFALL = 1e-7
 """A shortfall below this proves nothing: it is within what a solver's tolerances can make up."""
 
 
-def doubtful(problem: FleetProblem, shortfall: float) -> bool:
+def floors_uncertain(problem: FleetProblem, shortfall: float) -> bool:
     """Whether a least shortfall is so small that every floor may be met all the same, up to rounding."""
     rounding = sum(c.priority * c.floor * ROUNDED for c in problem.classes if c.floor is not None)
     return shortfall <= rounding + LEAST_PROVEN_SHORTFALL
@@ -26,7 +26,7 @@ def doubtful(problem: FleetProblem, shortfall: float) -> bool:
 
 def plan_within_rounding(problem: FleetProblem, plan: Allocation, engine: Engine, eta: float) -> Allocation:
     """A plan that meets every floor, up to rounding, where `plan` of the least shortfall does not; else `plan`."""
-    if floors_met(plan) or not doubtful(problem, plan.shortfall):
+    if floors_met(plan) or not floors_uncertain(problem, plan.shortfall):
         return plan
     alike = rounded_floors(replace(problem, classes=tuple(replace(c, priority=1.0) for c in problem.classes)))
     found = engine.optimise(alike, eta=eta).allocation
@@ -39,7 +39,7 @@ def out_of_reach(problem: FleetProblem, shortfall: float, best: Allocation | Non
 
     Takes a lower bound of the shortfall, and the plan that was found of the least one, if any.
     """
-    if not doubtful(problem, shortfall):
+    if not floors_uncertain(problem, shortfall):
         return True
     if best is not None and floors_met(best):
         return False

@@ -96,7 +96,7 @@ def keeps_least_fulfilment(lower_shortfall: float, upper_shortfall: float) -> bo
 
 
 def frontier_gap(low: Sequence[Curve], high: Sequence[Curve], gpus: int, eta: float) -> tuple[Gap, float]:
-    """The gap by the frontier alone, and S-: for scoring imagined outcomes by the thousand (never in a certificate).
+    """The gap by the frontier alone, and S-: for scoring simulated outcomes by the thousand (never in a certificate).
 
     `low` and `high` are the curves of the classes under θ- and θ+, `gpus` the pool's GPUs, `eta` >= 0 the fairness slack. MM- is
     taken as m*, so the gap in min fulfilment may be up to η below the certificate's.

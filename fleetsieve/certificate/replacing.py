@@ -18,8 +18,8 @@ def replacing(
 
     The one cell that is given is so for every number n of replicas that fits the pool. What serves as much as one replica does for
     more of them too, since GPUs that n replicas leave over can only add; so where different cells serve as much for different n,
-    one for n = 1 does for all. None: nothing measured replaces it. `own` are the bounds of the cell's class, `usable` those of its
-    configurations that can be committed, at lower capacities; the cell itself comes last among them.
+    one for n = 1 does for all. None: nothing measured replaces it. `class_envelope` holds the bounds of the cell's class,
+    `usable` those of its configurations that can be committed, at lower capacities; the cell itself comes last among them.
     """
     fleet, demand = envelope.instance.fleet, class_envelope.view.workload.demand_rps
     pool, size = class_envelope.view.pools[b.cell.key.pool], b.cell.gpus

@@ -171,7 +171,7 @@ def _failed(c: Certificate, key: CellKey) -> bool:
 
 
 def _left(c: Certificate) -> str:
-    """What an undecided verdict waits for: nothing is said of what one measurement would settle, which nobody knows before."""
+    """What an undecided verdict waits for: nothing is claimed about what one measurement would settle."""
     waiting, failed = hoped_for(c)
     parts = []
     if waiting:
@@ -238,7 +238,7 @@ def rows_apart(envelope: Envelope) -> tuple[str, ...]:
 
 
 def measured_cells(envelope: Envelope) -> list[KnownCell]:
-    """The cells of which a look succeeded."""
+    """The cells of which a measurement succeeded."""
     return [k for class_envelope in envelope.classes.values() for k in class_envelope.view.known.values() if k.measured]
 
 
@@ -341,7 +341,7 @@ def _shown(after: Certificate, key: CellKey) -> str:
 
 
 def listed(names: Sequence[str], limit: int | None = None) -> str:
-    """Names in a sentence, the first `most` of them: "a, b and 3 more"."""
+    """Names in a sentence, the first `limit` of them: "a, b and 3 more"."""
     shown = list(names[:limit])
     if len(names) > len(shown):
         return f"{', '.join(shown)} and {len(names) - len(shown)} more"

@@ -13,7 +13,7 @@ from fleetsieve.presentation.calibration import show_calibration
 from fleetsieve.presentation.progress import progress
 from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
 from fleetsieve.studies import calibrate as study
-from fleetsieve.studies.calibrate_counts import Counts, study_document
+from fleetsieve.studies.calibrate_counts import Counts, calibration_document
 
 RECORDS = "records"
 
@@ -60,7 +60,11 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     counts = [Counts.of(s.treatment, of_trials, exact) for s, of_trials in zip(chosen, outcomes, strict=True)]
     nominal = 1.0 - read.instance.certificate.confidence
     if as_json:
-        emit(study_document(read.instance.name, RECORDS if spread is None else spread, policy, seed, nominal, counts))
+        emit(
+            calibration_document(
+                read.instance.name, RECORDS if spread is None else spread, policy, seed, nominal, counts
+            )
+        )
     else:
         spreads = (
             "requests resampled" if spread is None else "sigma " + ", ".join(f"{k} {v:g}" for k, v in spread.items())

@@ -21,7 +21,7 @@ from fleetsieve.presentation.terminal import messages, results, say, tell_suspic
 from fleetsieve.studies.compare import Case, Store, compare
 from fleetsieve.studies.comparison import csv_text, document
 from fleetsieve.studies.decision_rules import RULES
-from fleetsieve.studies.rules import judged
+from fleetsieve.studies.rules import rule_result
 
 RESULTS = "results.jsonl"
 
@@ -102,7 +102,7 @@ def command(
         kept = f"finished runs are in {out}; continue with the same command and --resume"
         say(messages(), kept if out is not None else "no results are stored; --out FOLDER stores finished runs")
         raise
-    ruled = [[judged(case, rule) for rule in RULES.values()] for case in cases]
+    ruled = [[rule_result(case, rule) for rule in RULES.values()] for case in cases]
     if table is not None:
         write_result(table, csv_text(found))
     if plot is not None:

@@ -1,4 +1,4 @@
-"""What to call several folders in one output: by the name of the instance, and by as much of the path as tells them apart."""
+"""What to call several folders in one output: by the name of the instance, and by as much of the path as distinguishes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def distinct(names: Sequence[str], folders: Sequence[Path]) -> list[str]:
     ['x/grid', 'y/grid', 'other']
 
     Raises:
-        UsageError: when one folder is given twice: nothing tells it from itself.
+        UsageError: when one folder is given twice: nothing distinguishes it from itself.
     """
     places = [folder.resolve() for folder in folders]
     for place, count in Counter(places).items():

@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def call(arguments: list[str]) -> int:
-    """Run one command and give its exit code; failures are told on standard error, and as a document with --json."""
+    """Run one command and give its exit code; failures are reported on standard error, and as a document with --json."""
     try:
         code = _answer(arguments)
         sys.stdout.flush()
@@ -172,12 +172,12 @@ def failure_of(fault: OSError, hint: str | None = None) -> FleetSieveError:
 
 
 def tell_failure(fault: FleetSieveError) -> None:
-    """A failure on standard error: its message, with one line for each fault of a file, and its hint."""
+    """A failure on standard error: its message, with one line for each error of a file, and its hint."""
     click.echo(f"error: {spelled_out(str(fault))}", err=True)
 
 
 def _tell(fault: click.ClickException) -> None:
-    """A fault of the command line itself, in the form of all others: what is wrong, and where to look."""
+    """An error of the command line itself, in the form of all others: what is wrong, and where to look."""
     if isinstance(fault, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # click before 8.2 has none
         fault.show(file=sys.stderr)
         return
@@ -205,19 +205,19 @@ def _open_streams() -> None:
 
 
 def error_document(fault: FleetSieveError) -> dict[str, Any]:
-    """A failure as JSON values; bad input lists every fault."""
+    """A failure as JSON values; bad input lists every error."""
     return _error(
         type(fault).__name__, fault.message, fault.hint, fault.faults if isinstance(fault, InputError) else ()
     )
 
 
 def _error(kind: str, message: str, hint: str | None = None, faults: Iterable[Fault] = ()) -> dict[str, Any]:
-    """What stands under "error" in every document of a failure."""
+    """What is under "error" in every document of a failure."""
     return {"kind": kind, "message": message, "hint": hint, "faults": fault_documents(faults)}
 
 
 def fault_documents(faults: Iterable[Fault]) -> list[dict[str, Any]]:
-    """Faults and suspicions as JSON values."""
+    """Errors and warnings as JSON values."""
     return [
         {"file": f.file, "line": f.line, "column": f.column, "message": f.message, "severity": f.severity}
         for f in faults

@@ -110,7 +110,7 @@ def _how_to_go_on(path: Path, looks: list[Cell], made: int, *, grid: bool) -> st
 
 
 def _missing(looks: list[Cell], read: Folder) -> list[Cell]:
-    """The looks that are not among the rows."""
+    """The measurements that are not among the rows."""
     left = [row.key for row in read.measurements]
     waiting = []
     for cell in looks:

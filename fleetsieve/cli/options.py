@@ -13,7 +13,7 @@ from fleetsieve.errors import FleetSieveError, UsageError
 
 
 class ResultFile(click.Path):
-    """A file that a command writes at its end: what cannot be written is told before the work, not after hours of it."""
+    """A file that a command writes at its end: what cannot be written is reported before the work, not after hours of it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path.

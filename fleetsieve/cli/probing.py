@@ -1,4 +1,4 @@
-"""What a run measures with: the probe that its log names, opened for as long as the run goes on."""
+"""What a run measures with: the probe that its log names, opened for as long as the run continues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fleetsieve.runs.start import REPLAY, VLLM, RunStart
 
 @dataclass(frozen=True)
 class Probing:
-    """What a run measures with, as its command line or the first line of its log says.
+    """What a run measures with, as its command line or the first line of its log gives it.
 
     Relative paths in `config` are seen from `folder` (None: its own).
     """
@@ -51,9 +51,9 @@ class Probing:
 
 
 def newest(probing: Probing, run: Path) -> Probing:
-    """`probing` with the serve.toml that counts for a run that goes on: the one it was started with, or the one in its folder.
+    """`probing` with the serve.toml that counts for a run that continues: the one it was started with, or the one in its folder.
 
-    The run keeps a copy of what it used. Where the two differ one was mended, and the one that was written last counts.
+    The run keeps a copy of what it used. Where the two differ one was fixed, and the one that was written last counts.
     """
 
     given, kept = probing.config, run / SERVE
@@ -70,7 +70,7 @@ def newest(probing: Probing, run: Path) -> Probing:
 def asked(
     replay: bool, probe: str | None, config: Path | None, endpoints: tuple[str, ...], max_servers: int | None
 ) -> Probing | None:
-    """What the options ask for; None when they say nothing.
+    """What the options ask for; None when they request nothing.
 
     Raises:
         UsageError: when they contradict each other.
@@ -117,11 +117,11 @@ class Prepared:
 
 
 def prepared(probing: Probing, read: Folder, seed: int, *, dry: bool = False) -> Prepared:
-    """A live run, after every check that needs no server; a dry one tells what is not there, and goes on.
+    """A live run, after every check that needs no server; a dry one shows what is not there, and continues.
 
     Raises:
         UsageError: when nothing can be measured, or a class has no load.
-        InputError: with every fault of serve.toml or of a trace.
+        InputError: with every error of serve.toml or of a trace.
     """
 
     assert probing.config is not None
@@ -144,7 +144,7 @@ def _stated(path: Path, folder: Path | None) -> ServeConfig:
     """What the serve.toml at `path` states; where it is the copy of a run, relative paths in it are seen from `folder`.
 
     Raises:
-        InputError: with every fault; of a copy whose `folder` is gone, the hint says what mends that.
+        InputError: with every error; of a copy whose `folder` is gone, the hint states what fixes that.
     """
 
     try:
@@ -157,7 +157,7 @@ def _stated(path: Path, folder: Path | None) -> ServeConfig:
 
 
 def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:
-    """Refuse loads and servers of what the instance does not have: a mistyped name would be passed over in silence."""
+    """Refuse loads and servers of what the instance does not have: a mistyped name would be ignored in silence."""
     classes = list(instance.class_by_name)
     for name in config.load.classes:
         if name not in classes:
@@ -222,7 +222,7 @@ def opened(
     """The probe of the run at `run`. When this ends, however it ends, no server of it is left.
 
     `paid` gives what the rows of the run cost before (see `Replicas`); None where it is measured by hand. `way_on` is the command
-    that goes on when an error has ended it.
+    that continues when an error has ended it.
 
     Raises:
         UsageError: when its files, its GPUs or its load generator are not as they must be.

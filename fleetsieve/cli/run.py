@@ -121,7 +121,7 @@ def command(
             raise UsageError(
                 f"{out} was started with --probe {probing.probe}", "resume it without --probe and --endpoint"
             )
-        if wished is not None and wished.live:  # ports and deadlines may be mended on the way
+        if wished is not None and wished.live:  # ports and deadlines may be fixed on the way
             probing = replace(probing, config=wished.config, max_servers=max_servers or probing.max_servers)
         elif probing.live:
             probing = probings.newest(probing, out)

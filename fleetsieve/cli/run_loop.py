@@ -90,7 +90,7 @@ def go_on(journal: Journal, probing: Probing, *, as_json: bool, by_verdict: bool
 
 @contextmanager
 def _hinting(way_on: str) -> Iterator[None]:
-    """An error of the system, as of a full disk, ends a run with the command that goes on."""
+    """An error of the system, as of a full disk, ends a run with the command that continues."""
     try:
         yield
     except BrokenPipeError:
@@ -100,7 +100,7 @@ def _hinting(way_on: str) -> Iterator[None]:
 
 
 def _paid(journal: Journal, rows: Sequence[Measurement]) -> GpuSeconds:
-    """What `rows` cost, those that the run measured and those that were added by hand; its log tells which."""
+    """What `rows` cost, those that the run measured and those that were added by hand; its log shows which."""
 
     cost_gpu_s = {True: 0.0, False: 0.0}
     for row, line in zip(rows, journal.lines[1:], strict=False):
@@ -112,7 +112,7 @@ def _read(journal: Journal) -> Folder:
     """The folder of the run.
 
     Raises:
-        InputError: when its files have faults; where rows have some, the hint says what can be done about those.
+        InputError: when its files have errors; where rows have some, the hint states what can be done about those.
     """
 
     try:
@@ -128,7 +128,7 @@ def _read(journal: Journal) -> Folder:
 
 
 def _way_on(journal: Journal, probing: Probing) -> str:
-    """The command that goes on with a run once what ended it is mended."""
+    """The command that continues with a run once what ended it is fixed."""
 
     command = f"fleetsieve run {shlex.quote(str(journal.folder))} --resume"
     if probing.config is None or probing.config == journal.folder / SERVE:
@@ -152,7 +152,7 @@ def _under_its_rules(read: Folder, journal: Journal) -> Folder:
 
 
 def _keep_config(journal: Journal, probing: Probing, read: Folder) -> None:
-    """A serve.toml that was mended on the way takes the place of the one that the run folder has."""
+    """A serve.toml that was fixed on the way takes the place of the one that the run folder has."""
 
     kept, config = journal.folder / SERVE, probing.config
     if config is not None and config.resolve() != kept.resolve() and config.is_file():
@@ -231,7 +231,7 @@ def _looped(
 
 
 def _measured_before(rows: Sequence[Measurement]) -> str:
-    """What a resumed run has: cells, and looks where a cell has several."""
+    """What a resumed run has: cells, and measurements where a cell has several."""
     cells = len({row.key for row in rows})
     looks = f", in {len(rows)} measurements" if len(rows) > cells else ""
     return f"resumed: {cells} {'cell was' if cells == 1 else 'cells were'} measured before{looks}"

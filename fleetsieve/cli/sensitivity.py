@@ -24,7 +24,7 @@ from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.errors import UsageError
 from fleetsieve.files import Folder, read_instance
-from fleetsieve.files.durations import duration, seconds
+from fleetsieve.files.durations import duration, seconds_of_ms
 from fleetsieve.files.limits import measured_medians, too_long, too_short
 from fleetsieve.files.plausibility import wide_slack
 from fleetsieve.files.results import check_result, write_result
@@ -187,7 +187,7 @@ def _slo_axis(text: str) -> SloAxis:
     low, high = ends if len(ends) == 2 else (None, None)
     if low is None or high is None:
         raise UsageError(f"--slo {text!r} has no range LO:HI", f"for example {SLO_EXAMPLE}, or {SLO_EXAMPLE_MS}")
-    return SloAxis(name, in_s, seconds(low), seconds(high)) if in_ms else SloAxis(name, metric, low, high)
+    return SloAxis(name, in_s, seconds_of_ms(low), seconds_of_ms(high)) if in_ms else SloAxis(name, metric, low, high)
 
 
 def _spelled(axis: Axis, instance: Instance) -> Axis:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Check:
     """One thing examined: whether it is as it must be, what was found, and what to do where it is not.
 
-    What could not be looked at is not `checked`: it is no fault, and nothing is known of it.
+    What could not be looked at is not `checked`: it is no error, and nothing is known of it.
     """
 
     name: str

@@ -46,7 +46,7 @@ def _command(config: ServeConfig) -> Check:
 
 
 def _versioned(name: str, path: str) -> Check:
-    """What a program says its version is: it loads its libraries for that, so a broken installation is seen."""
+    """The version that a program prints: it loads its libraries for that, so a broken installation is seen."""
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as fault:

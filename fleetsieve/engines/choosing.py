@@ -14,7 +14,7 @@ from fleetsieve_models.problem import STAGES, FleetProblem
 from fleetsieve.allocation import Engine, Optimum, Shortage
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.engines.frontier import Frontier, knows_shortage
-from fleetsieve.engines.frontier import least_shortage as shortage_by_counting
+from fleetsieve.engines.frontier import frontier_shortage as shortage_by_counting
 
 
 def engine_for(*problems: FleetProblem) -> Engine:

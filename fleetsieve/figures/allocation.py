@@ -8,7 +8,7 @@ from typing import Any
 from fleetsieve.allocation import Allocation
 from fleetsieve.certificate import Certificate, placement
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, values
-from fleetsieve.figures.packing import Node, Placed, merged, pack
+from fleetsieve.figures.packing import Node, Placed, merged_nodes, pack
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.instance import DEFAULT_POOL
 
@@ -24,7 +24,7 @@ MANY_NODES = 16
 FREE = "free"
 
 INSET = 0.04
-"""How far a replica's frame stands inside its GPUs, in GPUs."""
+"""How far a replica's frame is inside its GPUs, in GPUs."""
 
 MARGIN = 8
 """Pixels that a replica's frame keeps free beside its name."""
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 def allocation_rows(plan: Allocation) -> tuple[list[Row], list[Row]]:
     """The GPUs (one row each) and the stretches of GPUs that a replica takes in one row of boxes."""
     nodes = pack(plan)
-    drawn = merged(nodes) if len(nodes) > MANY_NODES else nodes
+    drawn = merged_nodes(nodes) if len(nodes) > MANY_NODES else nodes
     boxes: list[Row] = []
     frames: list[Row] = []
     pooled = len({node.pool for node in nodes}) > 1 or any(node.pool != DEFAULT_POOL for node in nodes)

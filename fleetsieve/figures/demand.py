@@ -1,4 +1,4 @@
-"""How least fulfilment and goodput move as all demands grow together: planned anew at each scale, or with the plan of now."""
+"""How least fulfilment and goodput move as all demands grow together: planned again at each scale, or with the plan of now."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
 def demand(
     certificate: Certificate, engine: Engine, palette: Palette = LIGHT, scales: Sequence[float] = SCALES
 ) -> Chart:
-    """Min fulfilment and goodput over the demand scale: guaranteed and at most when planned anew, and with the plan of now."""
+    """Min fulfilment and goodput over the demand scale: guaranteed and at most when planned again, and with the plan of now."""
     alt = altair()
     rows = demand_rows(certificate, engine, scales)
     panels = [sized(demand_chart(rows, field, palette)) for field in ("fulfilment", "goodput")]

@@ -54,7 +54,7 @@ def titled(key: CellKey) -> dict[str, Any]:
 
 
 def tips(**titles: str) -> list[Any]:
-    """Tooltip lines: field name -> what stands before it."""
+    """Tooltip lines: field name -> what is before it."""
     alt = altair()
     return [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
 

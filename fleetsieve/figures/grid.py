@@ -9,7 +9,7 @@ from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import Chart, altair, plain, sized, styled, tips, titled, values
 from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.figures.rungs import ladder_cells, load_title
-from fleetsieve.figures.states import SIGNS, UNUSABLE, State, colours, limits_text, rate, state_of, state_text
+from fleetsieve.figures.states import SIGNS, UNUSABLE, State, cell_state, colours, limits_text, rate_text, state_text
 from fleetsieve.instance import DEFAULT_POOL, CellKey
 
 ROW = 36
@@ -19,7 +19,7 @@ PALE = 0.3
 """Opacity of a usable cell that gives next to nothing per GPU; the best of its class has the state's full colour."""
 
 SHADED = (State.PLANNED, State.USABLE)
-"""States in which a stronger colour says more requests/s per GPU."""
+"""States in which a stronger colour states more requests/s per GPU."""
 
 LETTERS = 6
 """Letters of a load's label that fit a cell on a phone."""
@@ -38,11 +38,13 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
         key, b = cell.key, class_envelope.bounds[cell.key]
         arm = _arm_name(key)
         rung[arm] = rung.get(arm, 0) + 1
-        state = state_of(certificate, key)
+        state = cell_state(certificate, key)
         known = class_envelope.view.known.get(key)
         shut = not b.measured and (cell.excluded or key in class_envelope.closed)
         capacity = (
-            UNUSABLE if shut else rate(b.capacity_rps) + (f" ({per_gpu[key]:.4g} per GPU)" if key in per_gpu else "")
+            UNUSABLE
+            if shut
+            else rate_text(b.capacity_rps) + (f" ({per_gpu[key]:.4g} per GPU)" if key in per_gpu else "")
         )
         rows.append(
             {
@@ -73,7 +75,7 @@ def _short(label: str) -> str:
 def states_in(certificate: Certificate) -> list[State]:
     """The states that some cell has, in their fixed order."""
     cells = certificate.envelope.instance.cells
-    found = {state_of(certificate, cell.key) for cell in cells}
+    found = {cell_state(certificate, cell.key) for cell in cells}
     return [state for state in State if state in found]
 
 

@@ -2,7 +2,7 @@
 
 Class names, notes and log lines come from files. They reach a page as text of an escaping template or as JSON in a data block that
 no browser executes, with `<`, `>` and `&` written as escapes, so that no text can end the block. The page's policy lets the two
-scripts that are named by their digests run and nothing else, so even a fault here could load and run nothing. Expressions of a
+scripts that are named by their digests run and nothing else, so even an error here could load and run nothing. Expressions of a
 figure are interpreted, never compiled.
 """
 

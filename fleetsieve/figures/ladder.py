@@ -24,10 +24,10 @@ EDGE = 0.035
 FEW_TICKS, MANY_TICKS = 3, 9
 
 SHOWN = ("cell", "label", "beside", "state", "told")
-"""What of a row stands beside each of its marks."""
+"""What of a row is beside each of its marks."""
 
 SYMBOL = ("fill", "stroke", "shape")
-"""How a symbol differs from the others; these fields hold the looks themselves."""
+"""How a symbol differs from the others; these fields hold the measurements themselves."""
 
 
 def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Palette = LIGHT) -> Chart:
@@ -133,7 +133,7 @@ def _symbols(rows: Sequence[Row], low: float, high: float, colour: str, palette:
         places = ends[-1:] if kind == "value" else ends if kind == "bound" else [at_the_edge[kind]]
         # A value whose interval has no upper end is a bound as well: its symbol is hollow.
         filled = kind == "value" and row["hi"] is not None
-        # A sign stands on the side of its symbol where no line is.
+        # A sign is on the side of its symbol where no line is.
         under = kind == "unknown" or (kind != "closed" and row["hi"] is None)
         found.extend(
             {

@@ -11,7 +11,7 @@ from fleetsieve_models.placement import maximal_patterns
 from fleetsieve.allocation import Allocation, replica_sizes
 
 TRIES = 20_000
-"""Partial packings that are looked at; sizes that divide one another need as many as there are nodes."""
+"""Partial packings that are measured; sizes that divide one another need as many as there are nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def pack(plan: Allocation) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
+def merged_nodes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with neighbours that hold the same counted once."""
     together: list[Node] = []
     for node in nodes:

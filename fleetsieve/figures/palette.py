@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Palette:
-    """Text and lines from strong to faint, paper, good, doubtful and bad, cells of a heat map by what they showed, and the classes.
+    """Text and lines from strong to faint, paper, good, uncertain and bad, cells of a heat map by what they showed, and the
+    classes.
 
-    `keeps`, `doubt`, `misses`, `failed`: grounds of cells that keep, may keep or miss their SLO, or failed; `pale`: of cells that
-    are ruled out. `band`: a broad line under others. The classes alone have hues of their own.
+    `keeps`, `may_keep`, `misses`, `failed`: grounds of cells that keep, may keep or miss their SLO, or failed; `pale`: of cells
+    that are ruled out. `band`: a broad line under others. The classes alone have hues of their own.
     """
 
     ink: str
@@ -23,7 +24,7 @@ class Palette:
     bad: str
     pale: str
     keeps: str
-    doubt: str
+    may_keep: str
     misses: str
     failed: str
     band: str
@@ -48,12 +49,12 @@ def _numbered(name: str, colours: Sequence[str]) -> dict[str, str]:
 
 LIGHT = Palette(
     ink="#1c2430", soft="#566273", faint="#dde3ea", paper="#ffffff", good="#1a7f4b", warn="#a86200", bad="#c0342b", pale="#f7e6e3",
-    keeps="#84bf9f", doubt="#ecc070", misses="#e59a94", failed="#aab4c0", band="#b4bdc9",
+    keeps="#84bf9f", may_keep="#ecc070", misses="#e59a94", failed="#aab4c0", band="#b4bdc9",
     classes=("#2563a8", "#b3560b", "#0f7b6c", "#7a4fa3", "#a8326b", "#6b6b12", "#4a5b70", "#7b4a2e"),
 )  # fmt: skip
 DARK = Palette(
     ink="#e8ecf1", soft="#a3adba", faint="#2c3542", paper="#14191f", good="#4cc38a", warn="#f0a83c", bad="#ff7b72", pale="#3a2322",
-    keeps="#2d7a58", doubt="#8a6221", misses="#8f433f", failed="#566273", band="#566273",
+    keeps="#2d7a58", may_keep="#8a6221", misses="#8f433f", failed="#566273", band="#566273",
     classes=("#6ea8ee", "#f2a15f", "#4fc9b4", "#b99ae6", "#f08bb8", "#c7c657", "#9fb2c8", "#cf9f80"),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from fleetsieve.bounds.cell_bounds import CellBounds
 from fleetsieve.bounds.envelope import ClassEnvelope
 from fleetsieve.certificate import Certificate
 from fleetsieve.figures.drawing import plain, titled
-from fleetsieve.figures.states import SIGNS, UNUSABLE, State, rate, seconds, state_of, state_text
+from fleetsieve.figures.states import SIGNS, UNUSABLE, State, cell_state, rate_text, state_text, tail_text
 from fleetsieve.instance import TAIL_METRICS, Cell, CellKey, LoadKind
 from fleetsieve.interval import NON_NEGATIVE, Interval
 
@@ -30,7 +30,7 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
     """One row a cell: its place, the ends of its interval (None where open), how it is drawn, and words for a tooltip.
 
     `drawn`: "value" (measured), "bound" (what the assumptions leave open), "unknown" (nothing bounds it) or "closed" (no plan can
-    use it, and nothing of this quantity is known). `beside`: where it stands in the band of its load, in bands from the middle.
+    use it, and nothing of this quantity is known). `beside`: where it is in the band of its load, in bands from the middle.
     """
     class_envelope = certificate.envelope.classes[class_name]
     cells = ladder_cells(certificate, class_name)
@@ -41,7 +41,7 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
     for cell in cells:
         b, mates = class_envelope.bounds[cell.key], together[cell.key.load]
         interval = b.capacity_rps if quantity == CAPACITY else b.tails_s[quantity]
-        state = state_of(certificate, cell.key)
+        state = cell_state(certificate, cell.key)
         drawn = _drawn(class_envelope, b, quantity, interval)
         rows.append(
             {
@@ -75,7 +75,7 @@ def _drawn(class_envelope: ClassEnvelope, b: CellBounds, quantity: str, interval
 def _shown(b: CellBounds, quantity: str, interval: Interval, drawn: str) -> str:
     if drawn == "closed":
         return UNUSABLE
-    text, by = rate(interval) if quantity == CAPACITY else seconds(interval), b.origins.get(quantity, "")
+    text, by = rate_text(interval) if quantity == CAPACITY else tail_text(interval), b.origins.get(quantity, "")
     return f"{text}, by {by}" if by else f"{text}, measured" if b.measured else text
 
 

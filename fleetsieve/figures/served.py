@@ -11,7 +11,7 @@ from fleetsieve.figures.palette import LIGHT, Palette
 from fleetsieve.interval import lower_text
 
 ROW, BAR, BELOW = 40, 14, 8
-"""Pixels of a class's row, of the bar in it, and of how far the bar stands below its middle: the words stand above it."""
+"""Pixels of a class's row, of the bar in it, and of how far the bar is below its middle: the words stand above it."""
 
 Row = dict[str, Any]
 

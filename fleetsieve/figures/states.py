@@ -26,7 +26,7 @@ class State(StrEnum):
     EXCLUDED = "excluded"
 
 
-def state_of(certificate: Certificate, key: CellKey) -> State:
+def cell_state(certificate: Certificate, key: CellKey) -> State:
     """The state of a cell."""
     class_envelope = certificate.envelope.classes[key.class_name]
     b, known = class_envelope.bounds[key], class_envelope.view.known.get(key)
@@ -44,7 +44,7 @@ def state_of(certificate: Certificate, key: CellKey) -> State:
 
 
 UNUSABLE = "none: no plan can use it"
-"""What is said of the capacity of a cell that failures or the operator close."""
+"""What is stated of the capacity of a cell that failures or the operator close."""
 
 
 def state_text(class_envelope: ClassEnvelope, b: CellBounds, state: State) -> str:
@@ -63,7 +63,7 @@ def colours(palette: Palette) -> dict[State, str]:
         State.PLANNED: palette.keeps,
         State.USABLE: palette.keeps,
         State.OPEN: palette.faint,
-        State.STRADDLES: palette.doubt,
+        State.STRADDLES: palette.may_keep,
         State.MISSES: palette.misses,
         State.RULED_OUT: palette.pale,
         State.FAILED: palette.failed,
@@ -72,10 +72,10 @@ def colours(palette: Palette) -> dict[State, str]:
 
 
 SIGNS = {State.MISSES: "× ", State.STRADDLES: "~ ", State.RULED_OUT: "– ", State.FAILED: "! ", State.EXCLUDED: "– "}
-"""What stands before the label of a cell, for those who do not tell its colour."""
+"""What is before the label of a cell, for those who do not tell its colour."""
 
 
-def seconds(tail: Interval) -> str:
+def tail_text(tail: Interval) -> str:
     """A p99 interval in words."""
     if tail.is_point:
         return f"{tail.hi:.4g} s"
@@ -84,7 +84,7 @@ def seconds(tail: Interval) -> str:
     return f"{tail.lo:.4g} to {tail.hi:.4g} s"
 
 
-def rate(capacity: Interval) -> str:
+def rate_text(capacity: Interval) -> str:
     """A capacity interval in words."""
     if capacity.is_point:
         return f"{capacity.hi:.4g} requests/s"
@@ -98,7 +98,7 @@ def limits_text(class_envelope: ClassEnvelope, b: CellBounds) -> str:
     """The limited tails of a cell beside their limits."""
     slo = class_envelope.view.workload.slo
     sentences = [
-        f"{limit_name(m)} {seconds(b.tails_s[m])} (limit {limit:g} s)"
+        f"{limit_name(m)} {tail_text(b.tails_s[m])} (limit {limit:g} s)"
         for m in TAIL_METRICS
         if (limit := slo.limit_s(m)) is not None
     ]

@@ -26,7 +26,7 @@ def check_path(path: Path, flag: str) -> None:
 
 
 def write_figure(chart: Chart, path: Path, title: str) -> None:
-    """Write a chart as its suffix says; an html file needs no network.
+    """Write a chart as its suffix states; an html file needs no network.
 
     Raises:
         FleetSieveError: when the file cannot be written.

@@ -1,4 +1,4 @@
-"""Instance folders on disk <-> the objects of `fleetsieve.instance`; every fault of all files is told at once."""
+"""Instance folders on disk <-> the objects of `fleetsieve.instance`; every error of all files is reported at once."""
 
 from fleetsieve.files.appending import append_measurement
 from fleetsieve.files.bundled import bundled_names, resolve
@@ -11,7 +11,7 @@ from fleetsieve.files.records import (
     RequestRow,
     read_records,
     record_name,
-    records_of,
+    records_folder,
     write_records,
 )
 from fleetsieve.files.replacing import replace_bytes, replace_file
@@ -33,7 +33,7 @@ __all__ = [
     "read_predictions",
     "read_records",
     "record_name",
-    "records_of",
+    "records_folder",
     "replace_bytes",
     "replace_file",
     "resolve",

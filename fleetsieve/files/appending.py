@@ -16,7 +16,7 @@ from fleetsieve.instance import Measurement
 def append_measurement(folder: Path, row: Measurement, before: Iterable[Measurement]) -> None:
     """Add one row to measurements.csv of `folder`, which holds the rows `before`; it is on the disk when this returns.
 
-    The row takes the columns of the file. One that lacks a column that the row needs is written anew with all columns, its rows as
+    The row takes the columns of the file. One that lacks a column that the row needs is written again with all columns, its rows as
     they were; the table of a run is never, for its log holds digests of its rows.
 
     Raises:

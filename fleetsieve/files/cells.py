@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fleetsieve.files.classes import ClassesFile
-from fleetsieve.files.faults import FaultList, close_match, listed
+from fleetsieve.files.faults import FaultList, close_match, listed_values
 from fleetsieve.files.schema import CELLS, FLAG_WORDS, VARIANT, number_text
 from fleetsieve.files.spelling import SPELLED_TWICE, composed
 from fleetsieve.files.table import Table, optional, read_table
@@ -18,10 +18,10 @@ from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, ArmKey, Cell, Cel
 
 @dataclass(frozen=True, slots=True)
 class CellsFile:
-    """What cells.csv states. `keys` are the distinct keys in file order; `complete` says that none is missing.
+    """What cells.csv states. `keys` are the distinct keys in file order; `complete`: none is missing.
 
-    `cells` is empty when the file has a fault. `trimmed` are classes that the rows name without the blank around the name that
-    classes.csv has: the fault is there, and not told here.
+    `cells` is empty when the file has an error. `trimmed` are classes that the rows name without the blank around the name that
+    classes.csv has: the error is there, and not reported here.
     """
 
     cells: tuple[Cell, ...] = ()
@@ -75,16 +75,16 @@ def read_cells(path: Path, classes: ClassesFile, pools: Sequence[Pool] | None, f
 
 
 def unknown_class(name: str, known: Iterable[str]) -> str:
-    """What to say of a class that classes.csv does not have."""
+    """The message about a class that classes.csv does not have."""
     names = list(known)
-    return f"class {name!r} is not in classes.csv" + (close_match(name, names) or f"; it has {listed(names)}")
+    return f"class {name!r} is not in classes.csv" + (close_match(name, names) or f"; it has {listed_values(names)}")
 
 
 def unknown_pool(name: str, known: Mapping[str, Pool]) -> str:
-    """What to say of a pool that instance.toml does not have."""
+    """The message about a pool that instance.toml does not have."""
     if name == DEFAULT_POOL:
-        return f"no pool is named here, and the fleet has no pool {name!r}; write one of {listed(known)} in column pool"
-    return f"pool {name!r} is not in instance.toml" + (close_match(name, known) or f"; it has {listed(known)}")
+        return f"no pool is named here, and the fleet has no pool {name!r}; write one of {listed_values(known)} in column pool"
+    return f"pool {name!r} is not in instance.toml" + (close_match(name, known) or f"; it has {listed_values(known)}")
 
 
 def _rows(table: Table) -> Iterator[_Row]:
@@ -107,7 +107,7 @@ def _rows(table: Table) -> Iterator[_Row]:
 
 
 def _complete(key: CellKey) -> bool:
-    """Whether no part of the key was faulty."""
+    """Whether no part of the key was wrong."""
     return bool(key.class_name and key.tp and key.load)
 
 
@@ -119,7 +119,7 @@ def _check_multiples(rows: Sequence[_Row], faults: FaultList) -> None:
 
 
 def _check_pools(rows: Sequence[_Row], pools: Mapping[str, Pool], faults: FaultList) -> None:
-    """Replicas that no node or pool can hold: one fault for all rows of one size on one pool."""
+    """Replicas that no node or pool can hold: one error for all rows of one size on one pool."""
     too_large: dict[tuple[str, str, str], list[int]] = {}
     for row in rows:
         pool = pools.get(row.key.pool)
@@ -128,7 +128,7 @@ def _check_pools(rows: Sequence[_Row], pools: Mapping[str, Pool], faults: FaultL
         elif why := _too_large(row, pool):
             too_large.setdefault(why, []).append(row.line)
     for (column, kind, message), lines in too_large.items():
-        of_all = f" ({len(lines):,} rows: lines {listed(lines, limit=5)})" if len(lines) > 1 else ""
+        of_all = f" ({len(lines):,} rows: lines {listed_values(lines, limit=5)})" if len(lines) > 1 else ""
         faults.add(lines[0], column, kind, message + of_all)
 
 

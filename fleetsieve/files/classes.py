@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetsieve.files.durations import seconds
+from fleetsieve.files.durations import seconds_of_ms
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.schema import CLASSES, LIMITS_MS, number_text
 from fleetsieve.files.spelling import SPELLED_TWICE, spelled_twice
@@ -16,9 +16,9 @@ from fleetsieve.instance import MAX_DEMAND_RPS, TAIL_METRICS, Slo, WorkloadClass
 
 @dataclass(frozen=True, slots=True)
 class ClassesFile:
-    """What classes.csv states. `lines` maps every class name to its line; `complete` says that it has them all.
+    """What classes.csv states. `lines` maps every class name to its line; `complete`: it has them all.
 
-    `classes` are the classes of the rows; they are fit for use only when the file has no fault. `in_ms` are the metrics whose
+    `classes` are the classes of the rows; they are fit for use only when the file has no error. `in_ms` are the metrics whose
     limits the file states in milliseconds.
     """
 
@@ -35,7 +35,7 @@ class ClassesFile:
 
 
 def read_classes(path: Path, faults: FaultList) -> ClassesFile:
-    """The classes of the file at `path`; its faults are added to `faults`."""
+    """The classes of the file at `path`; its errors are added to `faults`."""
     table = read_table(path, (*CLASSES, *LIMITS_MS), faults)
     if table is None:
         return ClassesFile()
@@ -44,7 +44,7 @@ def read_classes(path: Path, faults: FaultList) -> ClassesFile:
         if not faults.errors:
             faults.add(0, "", "no rows", "the file has a header and no row; write one row for each workload class")
         return ClassesFile()
-    complete = not faults.has_errors_in(("", "class"))  # asked before faults that hide no name
+    complete = not faults.has_errors_in(("", "class"))  # asked before errors that hide no name
     lines: dict[str, int] = {}
     for name, line in zip(table.text["class"], table.lines.tolist(), strict=True):
         if name and lines.setdefault(name, line) != line:
@@ -67,7 +67,7 @@ def _limits_s(table: Table, metric: str, faults: FaultList) -> list[float | None
     if {in_s, in_ms} <= table.given:
         faults.add(1, in_ms, "two units", f"{in_s} and {in_ms} state one limit; keep one of the two columns")
     if in_ms in table.given:
-        return [None if limit is None else seconds(limit) for limit in optional(table.numbers[in_ms])]
+        return [None if limit is None else seconds_of_ms(limit) for limit in optional(table.numbers[in_ms])]
     return optional(table.numbers[in_s])
 
 

@@ -1,7 +1,7 @@
 """Figures of one row that cannot all be true: requests that were served and never sent, a 99th percentile of nine requests.
 
-They are suspicions, and ask for what no rounding, warm-up or drain explains. What a whole row is worth is another question, which
-`statistics.counting` answers for certificates and for `validate` alike: a row that does not count is told here, in its words.
+They are warnings, and ask for what no rounding, warm-up or drain explains. What a whole row is worth is another question, which
+`statistics.counting` answers for certificates and for `validate` alike: a row that does not count is reported here, in its words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARE = 0.25
 """How far throughput x window may be from the requests that succeeded: published throughputs have few digits, and windows edges."""
 
 LONGEST_ANSWER_S = 60.0
-"""How long an answer may take after its first token, where the row does not tell."""
+"""How long an answer may take after its first token, where the row does not show."""
 
 
 def suspect_contradictions(instance: Instance, rows: Iterable[Measurement], faults: FaultList) -> None:

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetsieve.files.faults import FaultList, close_match, listed
+from fleetsieve.files.faults import FaultList, close_match, listed_values
 from fleetsieve.files.schema import Column
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
-    """The bytes of a text file in UTF-8 (with or without a byte-order mark), or None with the fault; a .gz is unpacked."""
+    """The bytes of a text file in UTF-8 (with or without a byte-order mark), or None with the error; a .gz is unpacked."""
     try:
         # A pipe or device would be waited for: it is refused before it is opened.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -71,7 +71,7 @@ def utf8_bytes(path: Path, faults: FaultList) -> bytes | None:
 
 
 def _what_is(path: Path) -> str:
-    """What stands at `path` in place of a regular file."""
+    """What is at `path` in place of a regular file."""
     if path.is_dir():
         return "a folder"
     return "a pipe" if path.is_fifo() else "a device or a socket"
@@ -95,7 +95,7 @@ class CsvRows:
     def chunks(self) -> Iterator[tuple[Sequence[int], dict[str, tuple[str, ...]]]]:
         """The lines on which the rows of a chunk start, and the chunk's fields by column.
 
-        Blank rows are passed over; a row with more or fewer fields than the header is a fault and is left out.
+        Blank rows are ignored; a row with more or fewer fields than the header is an error and is left out.
         """
         ended = False
         while not ended:
@@ -149,7 +149,7 @@ def _ragged(fields: int, width: int) -> str:
 
 
 def open_rows(path: Path, known: Sequence[Column], faults: FaultList) -> CsvRows | None:
-    """The rows of a CSV file with the `known` columns; None, with the fault, when the file is no such table at all."""
+    """The rows of a CSV file with the `known` columns; None, with the error, when the file is no such table at all."""
     data = utf8_bytes(path, faults)
     if data is None:
         return None
@@ -176,7 +176,7 @@ def open_rows(path: Path, known: Sequence[Column], faults: FaultList) -> CsvRows
 
 
 def _other_delimiter(first: str, data: bytes, known: Sequence[Column], faults: FaultList) -> bool:
-    """Whether the fields are separated by something else than a comma, told as one fault."""
+    """Whether the fields are separated by something else than a comma, reported as one error."""
     names = {column.name for column in known}
     commas = len(names & {part.strip().strip('"') for part in first.split(",")})
     for delimiter, word in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
@@ -192,7 +192,7 @@ def _other_delimiter(first: str, data: bytes, known: Sequence[Column], faults: F
 
 
 def _names(known: Sequence[Column]) -> str:
-    return listed((column.name for column in known), limit=len(known))
+    return listed_values((column.name for column in known), limit=len(known))
 
 
 def _check_header(

@@ -150,7 +150,7 @@ def _field(value: object) -> str:
         return str(value)
     if "\0" in value or not _encodes(value):
         raise UsageError(f"the text {value!r} cannot be written in a CSV file in UTF-8")
-    # A leading space would be passed over when the file is read, so it is quoted too.
+    # A leading space would be ignored when the file is read, so it is quoted too.
     if value[:1].isspace() or any(mark in value for mark in ',"\r\n'):
         return '"' + value.replace('"', '""') + '"'
     return value

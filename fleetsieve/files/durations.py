@@ -24,10 +24,10 @@ def duration(text: str, unit: str = "s") -> float | None:
     return float(Decimal(match[1]).scaleb(_PLACES[unit] - _PLACES[stated_unit]))
 
 
-def seconds(milliseconds: float) -> float:
+def seconds_of_ms(milliseconds: float) -> float:
     """Milliseconds as seconds.
 
-    >>> seconds(34.2)
+    >>> seconds_of_ms(34.2)
     0.0342
     """
     return float(Decimal(repr(milliseconds)).scaleb(-_PLACES["ms"]))

@@ -1,4 +1,4 @@
-"""The faults of one file, collected: all of them counted, and of each kind as many kept as a person will read."""
+"""The errors of one file, collected: all of them counted, and of each kind as many kept as a person will read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from fleetsieve.errors import Fault
 
 PRINTED_ERRORS = 50
-"""Errors of one (column, kind) that are told one by one; the rest are one line with their count."""
+"""Errors of one (column, kind) that are reported one by one; the rest are one line with their count."""
 
 PRINTED_SUSPICIONS = 5
-"""The same for suspicions: one wrong unit makes a whole column suspicious, and a few lines show it."""
+"""The same for warnings: one wrong unit makes a whole column suspicious, and a few lines show it."""
 
 
 @dataclass(slots=True)
@@ -22,9 +22,9 @@ class _Group:
 
 
 class FaultList:
-    """Collects the faults of `file` as they are found.
+    """Collects the errors of `file` as they are found.
 
-    A kind is a short phrase ("not a number"); faults of one column and kind beyond the printed number are only counted.
+    A kind is a short phrase ("not a number"); errors of one column and kind beyond the printed number are only counted.
     """
 
     def __init__(self, file: str) -> None:
@@ -36,7 +36,7 @@ class FaultList:
         self._add("error", column, kind, [line], [message])
 
     def suspect(self, line: int, column: str, kind: str, message: str) -> None:
-        """One suspicion at `line`."""
+        """One warning at `line`."""
         self._add("suspicion", column, kind, [line], [message])
 
     def add_all(self, column: str, kind: str, lines: Sequence[int], messages: Iterable[str]) -> None:
@@ -44,7 +44,7 @@ class FaultList:
         self._add("error", column, kind, lines, messages)
 
     def suspect_all(self, column: str, kind: str, lines: Sequence[int], messages: Iterable[str]) -> None:
-        """A suspicion at each of `lines`, as `add_all`."""
+        """A warning at each of `lines`, as `add_all`."""
         self._add("suspicion", column, kind, lines, messages)
 
     def _add(self, severity: str, column: str, kind: str, lines: Sequence[int], messages: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ class FaultList:
 
     @property
     def suspicions(self) -> tuple[Fault, ...]:
-        """The suspicions, in the same order."""
+        """The warnings, in the same order."""
         return self._ordered("suspicion")
 
     def has_errors_in(self, columns: Iterable[str]) -> bool:
@@ -93,8 +93,8 @@ def close_match(word: str, known: Iterable[str], least: float = 0.6) -> str:
     return f"; did you mean {by_case[found[0]]!r}?" if found else ""
 
 
-def listed(names: Iterable[object], limit: int = 12) -> str:
-    """`a, b, c`, cut after `most` names with the number of those left out."""
+def listed_values(names: Iterable[object], limit: int = 12) -> str:
+    """`a, b, c`, cut after `limit` names with the number of those left out."""
     words = [str(name) for name in names]
     rest = f" and {len(words) - limit:,} more" if len(words) > limit else ""
     return ", ".join(words[:limit]) + rest

@@ -1,4 +1,4 @@
-"""An instance folder -> what it states, or every fault of all its files at once."""
+"""An instance folder -> what it states, or every error of all its files at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleetsieve.files.classes import ClassesFile, read_classes
 from fleetsieve.files.contradictions import suspect_contradictions
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.limits import suspect_limits
-from fleetsieve.files.measurements import Known, read_rows
+from fleetsieve.files.measurements import Named, read_rows
 from fleetsieve.files.records import attach_records
 from fleetsieve.files.settings import Settings, read_settings
 from fleetsieve.files.torn import is_torn
@@ -47,10 +47,10 @@ def read_instance(path: str | Path) -> Folder:
     """The instance in the folder `path`, or the bundled instance of that name, with its measurements.
 
     The folder holds instance.toml, classes.csv, cells.csv and, when something was measured, measurements.csv, with the requests
-    of its looks in records/ where they were kept.
+    of its measurements in records/ where they were kept.
 
     Raises:
-        InputError: with every fault of all its files, each with its file, line, column, value and remedy.
+        InputError: with every error of all its files, each with its file, line, column, value and remedy.
         UsageError: when `path` is neither a folder nor the name of a bundled instance.
     """
     folder = resolve(path)
@@ -69,7 +69,7 @@ def read_instance(path: str | Path) -> Folder:
     record_errors: tuple[Fault, ...] = ()
     record_suspicions: tuple[Fault, ...] = ()
     if os.path.lexists(folder / MEASUREMENTS):  # a link that leads nowhere does not mean that nothing was measured
-        known = Known(
+        known = Named(
             cell_keys=cells.keys if cells.complete else None,
             classes=cells.trimmed.union(classes.lines or ()) if classes.complete else None,
             pools={pool.name: pool for pool in pools} if pools is not None else None,
@@ -96,14 +96,14 @@ def read_measurements(path: str | Path, instance: Instance) -> tuple[Measurement
     """The measurements in the file `path`, which has the format of measurements.csv, in the order of its rows.
 
     A run's hidden replay.csv is such a file. Every row must be of a cell of `instance`; a header alone is no measurement. The
-    requests of its looks are read from the folder of its records (`records_of`), where that is there.
+    requests of its measurements are read from the folder of its records (`records_of`), where that is there.
 
     Raises:
-        InputError: with every fault of the file and of those in records/.
+        InputError: with every error of the file and of those in records/.
     """
     faults = FaultList(str(path))
     pools = {pool.name: pool for pool in instance.fleet.pools}
-    known = Known(tuple(cell.key for cell in instance.cells), instance.class_by_name, pools)
+    known = Named(tuple(cell.key for cell in instance.cells), instance.class_by_name, pools)
     measurements = read_rows(Path(path), known, instance.cells, instance.class_by_name, faults)
     measurements, record_errors, _ = attach_records(Path(path), measurements, instance.cell_by_key, faults)
     if faults.errors or record_errors:
@@ -112,14 +112,14 @@ def read_measurements(path: str | Path, instance: Instance) -> tuple[Measurement
 
 
 def _resuming(folder: Path) -> str | None:
-    """How a run is mended whose last row a kill left torn; None where that is not what is wrong."""
+    """How a run is fixed whose last row a kill left torn; None where that is not what is wrong."""
     if not (folder / STEPS).is_file() or not is_torn(folder / MEASUREMENTS):
         return None
     return f"the last row is incomplete, as after a kill: fleetsieve run {folder} --resume removes it and continues"
 
 
 def _known_pools(settings: Settings, faults: FaultList) -> tuple[Pool, ...] | None:
-    """The pools, when no fault of instance.toml can have hidden one."""
+    """The pools, when no error of instance.toml can have hidden one."""
     hidden = faults.has_errors_in(("", "fleet", "fleet.pools", "fleet.pools.name"))
     return None if hidden else settings.pools
 

@@ -27,7 +27,7 @@ Medians = Mapping[tuple[str, str], float]
 
 
 def measured_medians(classes: Iterable[WorkloadClass], rows: Iterable[Measurement]) -> Medians:
-    """The medians of what the rows say of the classes' tails."""
+    """The medians of the measured tails of the classes."""
     names = {c.name for c in classes}
     values: dict[tuple[str, str], list[float]] = {}
     for row in rows:
@@ -41,7 +41,7 @@ def measured_medians(classes: Iterable[WorkloadClass], rows: Iterable[Measuremen
 
 
 def too_long(metric: str, limit_s: float, median_s: float | None = None) -> str:
-    """What to say of a limit of `limit_s` seconds that nothing would miss; "" where it is plausible.
+    """The message about a limit of `limit_s` seconds that nothing would miss; "" where it is plausible.
 
     `metric` is one of "ttft", "e2e", "tpot", and `median_s` the median of the class's measured p99s, where there are any.
     """
@@ -58,7 +58,7 @@ def too_long(metric: str, limit_s: float, median_s: float | None = None) -> str:
 
 
 def too_short(metric: str, limit_s: float) -> str:
-    """What to say of a limit of `limit_s` seconds that no server meets; "" where it is plausible."""
+    """The message about a limit of `limit_s` seconds that no server meets; "" where it is plausible."""
     if limit_s >= SHORTEST_LIMIT_S[metric]:
         return ""
     meant = f"was {limit_s * 1000.0:g} s meant? Then write {limit_s * 1000.0:g}s"
@@ -66,7 +66,7 @@ def too_short(metric: str, limit_s: float) -> str:
 
 
 def suspect_limits(stated: ClassesFile, rows: Iterable[Measurement], faults: FaultList) -> None:
-    """Add the suspicions about the limits of a classes.csv without errors; `rows` are what was measured of its classes."""
+    """Add the warnings about the limits of a classes.csv without errors; `rows` are what was measured of its classes."""
     lines = stated.lines or {}
     limited = [(c, m, limit) for c in stated.classes for m in TAIL_METRICS if (limit := c.slo.limit_s(m)) is not None]
     medians = measured_medians([c for c, _, _ in limited], rows)

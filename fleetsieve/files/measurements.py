@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleetsieve.files.building import build_measurements
 from fleetsieve.files.cells import unknown_class, unknown_pool
-from fleetsieve.files.faults import FaultList, close_match, listed
+from fleetsieve.files.faults import FaultList, close_match, listed_values
 from fleetsieve.files.plausibility import suspect_measurements
 from fleetsieve.files.schema import BOUNDED, MEASUREMENTS, VARIANT, bound_names, number_text
 from fleetsieve.files.spelling import composed
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FAULTY = -1
-"""The place of a key that has a faulty part."""
+"""The place of a key that has a wrong part."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What a row may name. None: not known, because the file that says it has faults of its own."""
+class Named:
+    """What a row may name. None: not known, because the file that lists it has errors of its own."""
 
     cell_keys: tuple[CellKey, ...] | None
     classes: Collection[str] | None
@@ -44,11 +44,11 @@ class Known:
 
 
 def read_rows(
-    path: Path, known: Known, cells: Sequence[Cell], classes: Mapping[str, WorkloadClass], faults: FaultList
+    path: Path, known: Named, cells: Sequence[Cell], classes: Mapping[str, WorkloadClass], faults: FaultList
 ) -> tuple[Measurement, ...]:
-    """The measurements of the file at `path`, in the order of its rows; its faults are added to `faults`.
+    """The measurements of the file at `path`, in the order of its rows; its errors are added to `faults`.
 
-    `cells` (in the order of `known.cell_keys`) and `classes` serve the suspicions; without them there are none. With an
+    `cells` (in the order of `known.cell_keys`) and `classes` serve the warnings; without them there are none. With an
     error in `faults` the answer is empty.
     """
     table = read_table(path, MEASUREMENTS, faults)
@@ -90,9 +90,9 @@ def _places(table: Table, cell_keys: Sequence[CellKey]) -> tuple[NDArray[np.int6
 
 
 def _check_keys(
-    table: Table, places: NDArray[np.int64], keys: Sequence[CellKey], known: Known, faults: FaultList
+    table: Table, places: NDArray[np.int64], keys: Sequence[CellKey], known: Named, faults: FaultList
 ) -> None:
-    """Rows of a class, a pool or a cell that is not there: one fault a row, for the widest of the three."""
+    """Rows of a class, a pool or a cell that is not there: one error a row, for the widest of the three."""
     import numpy as np
 
     wrong: dict[str, list[int]] = {"class": [], "pool": [], "load": []}
@@ -114,7 +114,7 @@ def _check_keys(
         faults.add_all(column, kind, table.lines[rows].tolist(), (_unknown(column, key, known) for key in found))
 
 
-def _unknown(column: str, key: CellKey, known: Known) -> str:
+def _unknown(column: str, key: CellKey, known: Named) -> str:
     if column == "class":
         return unknown_class(key.class_name, known.classes or ())
     if column == "pool":
@@ -125,22 +125,22 @@ def _unknown(column: str, key: CellKey, known: Known) -> str:
 def _unknown_cell(key: CellKey, cell_keys: Sequence[CellKey]) -> str:
     loads = [cell.load for cell in cell_keys if cell._replace(load=key.load) == key]
     if loads:
-        close = close_match(key.load, loads) or f"; it has {listed(loads)}"
+        close = close_match(key.load, loads) or f"; it has {listed_values(loads)}"
         return f"load {key.load!r} of {key.arm} is not in cells.csv{close}"
     alike = [cell for cell in cell_keys if cell.class_name == key.class_name and cell.pool == key.pool]
     degrees = sorted({cell.tp for cell in alike if cell.variant == key.variant})
     variants = sorted({cell.variant for cell in alike})
     if degrees:
-        has = f"{key.class_name} has tp {listed(degrees)}"
+        has = f"{key.class_name} has tp {listed_values(degrees)}"
     elif alike:
-        has = f"{key.class_name} has variant {listed(variants)}" + close_match(key.variant, variants)
+        has = f"{key.class_name} has variant {listed_values(variants)}" + close_match(key.variant, variants)
     else:
         has = f"{key.class_name} has no cell on this pool"
     return f"the cell {key} is not in cells.csv; {has}"
 
 
 def _check_repeats(table: Table, places: NDArray[np.int64], keys: Sequence[CellKey], faults: FaultList) -> None:
-    """Two rows of one cell with one seed: every row after the first is told with the first one's line."""
+    """Two rows of one cell with one seed: every row after the first is reported with the first one's line."""
     import numpy as np
 
     seeds = table.numbers["seed"]

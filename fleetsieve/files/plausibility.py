@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fleetsieve.files.faults import PRINTED_SUSPICIONS, FaultList, listed
+from fleetsieve.files.faults import PRINTED_SUSPICIONS, FaultList, listed_values
 from fleetsieve.files.schema import bound_names, number_text
 from fleetsieve.files.table import Table
 from fleetsieve.instance import TAIL_METRICS, Cell, CertificateSettings, LoadKind, Status, WorkloadClass
@@ -44,7 +44,7 @@ def suspect_measurements(
     classes: Mapping[str, WorkloadClass],
     faults: FaultList,
 ) -> None:
-    """Add the suspicions about the rows of a measurements file; `places` gives each row's place in `cells`."""
+    """Add the warnings about the rows of a measurements file; `places` gives each row's place in `cells`."""
     numbers = table.numbers
     for name, longest in LONGEST_S.items():
         values = numbers[name]
@@ -65,12 +65,12 @@ def suspect_measurements(
 
 
 def long_time(value: float, longest: float) -> str:
-    """What to say of a latency or limit of `value` seconds that is longer than any that makes sense."""
+    """The message about a latency or limit of `value` seconds that is longer than any that makes sense."""
     return f"{number_text(value)} s is more than {longest:,.0f} s; in milliseconds? Then write {value / 1000.0:.6g}"
 
 
 def wide_slack(certificate: CertificateSettings) -> str:
-    """What to say of a fairness slack η that is not below ε; "" where it is."""
+    """The message about a fairness slack η that is not below ε; "" where it is."""
     eta, epsilon = certificate.fairness_slack, certificate.epsilon
     if eta < epsilon:
         return ""
@@ -123,7 +123,7 @@ def _suspect_far_from_slo(
 def _class_of_row(
     places: NDArray[np.int64], cells: Sequence[Cell], classes: Mapping[str, WorkloadClass]
 ) -> NDArray[np.int64]:
-    """The place of each row's class in `classes`; -1 where the row is of no cell."""
+    """The place of each row's class in `classes`; -1 where the row belongs to no cell."""
     import numpy as np
 
     number_of = {name: number for number, name in enumerate(classes)}
@@ -159,7 +159,7 @@ def _suspect_unknown(
         lines = table.lines[lacking].tolist()
         if lines:
             one = len(lines) == 1
-            which = f"line {lines[0]}" if one else f"lines {listed(lines, PRINTED_SUSPICIONS)}"
+            which = f"line {lines[0]}" if one else f"lines {listed_values(lines, PRINTED_SUSPICIONS)}"
             why = "" if column == "throughput_rps" else f", which the SLO of {'its' if one else 'their'} class needs"
             message = (
                 f"{len(lines):,} row{'' if one else 's'} with status ok lack{'s' if one else ''} {column}{why} ({which}); "

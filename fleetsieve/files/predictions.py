@@ -12,7 +12,7 @@ from fleetsieve.files.cells import unknown_class
 from fleetsieve.files.csv_rows import open_rows
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.plausibility import LONGEST_S
-from fleetsieve.files.schema import AT_LEAST_ONE, MEASUREMENTS, POSITIVE, VARIANT, Column, Kind
+from fleetsieve.files.schema import AT_LEAST_ONE, MEASUREMENTS, POSITIVE, VARIANT, Column, ColumnKind
 from fleetsieve.files.spelling import composed
 from fleetsieve.files.table import Table, optional, read_table
 from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, CellKey, Instance, ServerKey, Status
@@ -22,12 +22,12 @@ LATENCIES = ("ttft_p99_s", "e2e_p99_s", "tpot_p99_s")
 VALUES = ("throughput_rps", *LATENCIES)
 PREDICTIONS = (
     Column("class", required=True, unit="name of a class of classes.csv"),
-    Column("tp", Kind.INTEGER, required=True, range=AT_LEAST_ONE, unit="GPUs"),
+    Column("tp", ColumnKind.INTEGER, required=True, range=AT_LEAST_ONE, unit="GPUs"),
     Column("load", required=True, unit="label of a load of cells.csv"),
     Column("pool"),
     Column(VARIANT),
-    Column("throughput_rps", Kind.NUMBER, range=POSITIVE, unit="requests/s of one replica", header=True),
-    *(Column(name, Kind.NUMBER, range=POSITIVE, unit="seconds") for name in LATENCIES),
+    Column("throughput_rps", ColumnKind.NUMBER, range=POSITIVE, unit="requests/s of one replica", header=True),
+    *(Column(name, ColumnKind.NUMBER, range=POSITIVE, unit="seconds") for name in LATENCIES),
 )
 _OTHERS = tuple(column for column in MEASUREMENTS if column.name not in {predicted.name for predicted in PREDICTIONS})
 PREDICTED = (*PREDICTIONS, *(replace(column, required=False) for column in _OTHERS))
@@ -57,7 +57,7 @@ def read_predictions(path: str | Path, instance: Instance) -> PriorFile:
 
     Raises:
         UsageError: when there is no such file.
-        InputError: with every fault of the file, each with its line, column, value and remedy.
+        InputError: with every error of the file, each with its line, column, value and remedy.
     """
     if not Path(path).exists():
         raise UsageError(
@@ -82,7 +82,7 @@ def _columns(path: Path) -> Sequence[Column]:
 
 
 def _found(table: Table, instance: Instance, faults: FaultList) -> dict[CellKey, list[Prediction]]:
-    """The predictions of each cell of the instance, one a row; rows of other cells are told and passed over."""
+    """The predictions of each cell of the instance, one a row; rows of other cells are reported and ignored."""
     cells = {_alike(key): key for key in instance.cell_by_key}
     classes = {composed(name) for name in instance.class_by_name}
     found: dict[CellKey, list[Prediction]] = {}
@@ -109,7 +109,7 @@ def _alike(key: CellKey) -> CellKey:
 
 
 def _rows(table: Table) -> Iterator[tuple[int, CellKey, int, Prediction | None]]:
-    """Line, key, seed and prediction of the rows whose key has no faulty part; None for a measurement that failed."""
+    """Line, key, seed and prediction of the rows whose key has no wrong part; None for a measurement that failed."""
     values = zip(*(optional(table.numbers[name]) for name in VALUES), strict=True)
     for line, name, tp, load, pool, variant, seed, status, row in zip(
         table.lines.tolist(),

@@ -1,4 +1,4 @@
-"""A records/ folder: what every request of a look showed, one gzipped CSV file a look, written once and never rewritten."""
+"""A records/ folder: the requests of each measurement, one gzipped CSV file a measurement, written once and never rewritten."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from fleetsieve.errors import Fault, UsageError
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.replacing import replace_bytes
-from fleetsieve.files.schema import NON_NEGATIVE, Column, Kind, Range, number_text
+from fleetsieve.files.schema import NON_NEGATIVE, Column, ColumnKind, Range, number_text
 from fleetsieve.files.table import Table, read_table
 from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, CellKey, Measurement
 
@@ -39,13 +39,13 @@ LONGEST_STEM = 180
 _MOMENT = Range(-1e9, 1e9)
 _ROUNDING_S = 1e-6
 COLUMNS = (
-    Column("sent_at_s", Kind.NUMBER, required=True, range=_MOMENT, unit="seconds since the start of the window"),
-    Column("scheduled_at_s", Kind.NUMBER, range=_MOMENT, unit="seconds since the start of the window"),
-    Column("input_tokens", Kind.INTEGER, range=NON_NEGATIVE, unit="tokens"),
-    Column("output_tokens", Kind.INTEGER, range=NON_NEGATIVE, unit="tokens"),
-    Column("ttft_s", Kind.NUMBER, range=NON_NEGATIVE, unit="seconds"),
-    Column("e2e_s", Kind.NUMBER, range=NON_NEGATIVE, unit="seconds", header=True),
-    Column("status", Kind.CHOICE, required=True, choices=STATUSES),
+    Column("sent_at_s", ColumnKind.NUMBER, required=True, range=_MOMENT, unit="seconds since the start of the window"),
+    Column("scheduled_at_s", ColumnKind.NUMBER, range=_MOMENT, unit="seconds since the start of the window"),
+    Column("input_tokens", ColumnKind.INTEGER, range=NON_NEGATIVE, unit="tokens"),
+    Column("output_tokens", ColumnKind.INTEGER, range=NON_NEGATIVE, unit="tokens"),
+    Column("ttft_s", ColumnKind.NUMBER, range=NON_NEGATIVE, unit="seconds"),
+    Column("e2e_s", ColumnKind.NUMBER, range=NON_NEGATIVE, unit="seconds", header=True),
+    Column("status", ColumnKind.CHOICE, required=True, choices=STATUSES),
 )
 
 
@@ -67,7 +67,7 @@ class RequestRow:
 
 
 def record_name(key: CellKey, seed: int) -> str:
-    """The file name of the look `seed` at a cell: safe for any text in the key, and no two looks share one.
+    """The file name of the measurement `seed` at a cell: safe for any text in the key, and no two measurements share one.
 
     >>> record_name(CellKey("chat", 2, "c16"), 0), record_name(CellKey("a-b/c", 4, "r2.5", "h200"), 3)
     ('chat-tp2-c16-seed0.csv.gz', 'a%2Db%2Fc-tp4-r2.5-pool-h200-seed3.csv.gz')
@@ -88,15 +88,16 @@ def _stem(key: CellKey) -> str:
     return f"{stem[: LONGEST_STEM - 65]}-{hashlib.sha256(stem.encode()).hexdigest()}"
 
 
-def records_of(measured: Path) -> Path:
+def records_folder(measured: Path) -> Path:
     """The folder of the records of a table: records/ beside it, or replay-records/ for the hidden table of a replay."""
     return measured.parent / (HIDDEN_RECORDS if measured.name == "replay.csv" else RECORDS)
 
 
 def write_records(folder: str | Path, key: CellKey, seed: int, requests: Iterable[RequestRow]) -> Path:
-    """Write the requests of one look to its file in `folder`/records and give the file's path; equal requests give equal bytes.
+    """Write the requests of one measurement to its file in `folder`/records and give the file's path; equal requests give equal
+    bytes.
 
-    A file that is there with these very bytes is left as it is: a look that was interrupted may be written again.
+    A file that is there with these very bytes is left as it is: a measurement that was interrupted may be written again.
 
     Raises:
         UsageError: when the file is there with other requests, or a status is unknown.
@@ -125,7 +126,7 @@ def _packed(rows: Sequence[RequestRow]) -> bytes:
 
 
 def read_records(path: str | Path, window_s: float, faults: FaultList) -> RequestRecords | None:
-    """The requests in one file of a records/ folder, for a window of `window_s` seconds; None, with the faults, when it has any."""
+    """The requests in one file of a records/ folder, for a window of `window_s` seconds; None, with the errors, when it has any."""
     import numpy as np
 
     from fleetsieve.records import RequestRecords
@@ -145,7 +146,7 @@ def read_records(path: str | Path, window_s: float, faults: FaultList) -> Reques
 
 
 def _check(table: Table, ok: object, window_s: float, faults: FaultList) -> None:
-    """What can only be told of several fields of a row, or of all rows."""
+    """Errors that involve several fields of a row, or all rows."""
     import numpy as np
 
     good = np.asarray(ok, dtype=bool)
@@ -190,11 +191,11 @@ def attach_records(
 ) -> tuple[tuple[Measurement, ...], tuple[Fault, ...], tuple[Fault, ...]]:
     """The rows of the file `measured`, each with its requests where the folder of its records (`records_of`) has them.
 
-    Gives the rows, the errors and the suspicions of the files in that folder; a row that lacks what its records need is a fault
-    in `faults`, those of `measured`. A file of no cell, or of a look without a row, is suspicious; in the folder of a run
+    Gives the rows, the errors and the warnings of the files in that folder; a row that lacks what its records need is an error
+    in `faults`, those of `measured`. A file of no cell, or of a measurement without a row, is suspicious; in the folder of a run
     (`of_run`) the row may be to come.
     """
-    folder = records_of(measured)
+    folder = records_folder(measured)
     if not folder.is_dir():
         return tuple(rows), (), ()
     names = {name for name in os.listdir(folder) if not name.startswith(".")}
@@ -230,7 +231,7 @@ def attach_records(
 def _strays(
     folder: Path, names: Collection[str], unread: Collection[str], cell_keys: Collection[CellKey]
 ) -> tuple[Fault, ...]:
-    """Files that nobody would read: their name is that of no look at a cell, or no row has that look (those of `unread`)."""
+    """Files that nobody would read: their name is that of no measurement of a cell, or no row has that look (those of `unread`)."""
     stems = {_stem(key): key for key in cell_keys}
     plain = {_plain(key): stem for stem, key in stems.items()}
     found: list[Fault] = []
@@ -253,7 +254,7 @@ def _strays(
 
 
 def _plain(key: CellKey) -> str:
-    """A look's name as a person would write it, without escapes."""
+    """A measurement's name as a person would write it, without escapes."""
     pool = f"-pool-{key.pool}" if key.pool != DEFAULT_POOL else ""
     variant = f"-variant-{key.variant}" if key.variant != DEFAULT_VARIANT else ""
     return unicodedata.normalize("NFC", f"{key.class_name}-tp{key.tp}-{key.load}{pool}{variant}")

@@ -12,7 +12,7 @@ LARGEST_INTEGER = 2**53
 """Up to here every whole number is a float of its own, so a column can be checked as floats."""
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """What the text of a field means."""
 
     TEXT = auto()
@@ -52,7 +52,7 @@ class Range:
         return "negative" if value < 0.0 else "out of range"
 
     def fault(self, name: str, value: float) -> str:
-        """What to say of a `value` of `name` that lies outside."""
+        """The message about a `value` of `name` that lies outside."""
         shown, kind = number_text(value), self.kind_of_fault(value)
         if kind == "percent":
             fraction = number_text(float(f"{value / 100.0:.12g}"))
@@ -78,7 +78,7 @@ class Column:
     """
 
     name: str
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
     required: bool = False
     range: Range = NON_NEGATIVE
     unit: str = ""
@@ -90,18 +90,18 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether the fields are numbers."""
-        return self.kind in (Kind.NUMBER, Kind.INTEGER)
+        return self.kind in (ColumnKind.NUMBER, ColumnKind.INTEGER)
 
     @property
     def remedy(self) -> str:
         """What would be right in a field of this column."""
-        if self.kind is Kind.CHOICE:
+        if self.kind is ColumnKind.CHOICE:
             return f"write one of {', '.join(self.choices)}"
-        if self.kind is Kind.FLAG:
+        if self.kind is ColumnKind.FLAG:
             return "write true or false"
-        if self.kind is Kind.TEXT:
+        if self.kind is ColumnKind.TEXT:
             return f"write the {self.unit or self.name}"
-        what = "a whole number" if self.kind is Kind.INTEGER else "a number"
+        what = "a whole number" if self.kind is ColumnKind.INTEGER else "a number"
         units = ", or with its unit (500ms, 0.5s)" if self.duration else ""
         return f"write {what} {self.range}" + (f", in {self.unit}" if self.unit else "") + units
 
@@ -112,19 +112,19 @@ def number_text(value: float) -> str:
 
 
 def _text(name: str, unit: str = "", required: bool = False) -> Column:
-    return Column(name, Kind.TEXT, required, unit=unit)
+    return Column(name, ColumnKind.TEXT, required, unit=unit)
 
 
 def _whole(name: str, range: Range, unit: str = "", required: bool = False) -> Column:
-    return Column(name, Kind.INTEGER, required, range, unit)
+    return Column(name, ColumnKind.INTEGER, required, range, unit)
 
 
 def _number(name: str, unit: str, range: Range = NON_NEGATIVE, required: bool = False) -> Column:
-    return Column(name, Kind.NUMBER, required, range, unit)
+    return Column(name, ColumnKind.NUMBER, required, range, unit)
 
 
 def _limit(name: str, unit: str = "seconds", duration: str = "s") -> Column:
-    return Column(name, Kind.NUMBER, range=POSITIVE, unit=unit, duration=duration)
+    return Column(name, ColumnKind.NUMBER, range=POSITIVE, unit=unit, duration=duration)
 
 
 CLASSES = (
@@ -152,11 +152,11 @@ CELLS = (
     _text("load", "label of the load, such as c16 or r2.5", required=True),
     _text("pool"),
     _text(VARIANT),
-    Column("load_kind", Kind.CHOICE, required=True, choices=tuple(kind.value for kind in LoadKind)),
-    Column("offered", Kind.NUMBER, range=POSITIVE, unit="requests/s or requests in flight", header=True),
+    Column("load_kind", ColumnKind.CHOICE, required=True, choices=tuple(kind.value for kind in LoadKind)),
+    Column("offered", ColumnKind.NUMBER, range=POSITIVE, unit="requests/s or requests in flight", header=True),
     _whole("gpus", AT_LEAST_ONE, "GPUs per replica (tp x pp)", required=True),
     _number("cost_gpu_s", "GPU-seconds", POSITIVE),
-    Column("excluded", Kind.FLAG),
+    Column("excluded", ColumnKind.FLAG),
 )
 
 BOUNDED = ("throughput_rps", "success_rate", "ttft_p99_s", "e2e_p99_s", "tpot_p99_s")
@@ -181,7 +181,7 @@ def _bounds(name: str) -> tuple[Column, Column]:
         return _number(low, "", FRACTION), _number(high, "", FRACTION)
     unit = "requests/s" if name == "throughput_rps" else "seconds"
     range = RATE if name == "throughput_rps" else NON_NEGATIVE
-    return _number(low, unit, range), Column(high, Kind.NUMBER, unit=unit, infinite=True)
+    return _number(low, unit, range), Column(high, ColumnKind.NUMBER, unit=unit, infinite=True)
 
 
 MEASUREMENTS = (
@@ -191,7 +191,7 @@ MEASUREMENTS = (
     _text("pool"),
     _text(VARIANT),
     _whole("seed", NON_NEGATIVE),
-    Column("status", Kind.CHOICE, required=True, choices=tuple(status.value for status in Status)),
+    Column("status", ColumnKind.CHOICE, required=True, choices=tuple(status.value for status in Status)),
     _number("throughput_rps", "requests/s", RATE),
     _number("success_rate", "", FRACTION),
     _whole("requests", NON_NEGATIVE),

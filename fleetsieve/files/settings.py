@@ -1,4 +1,4 @@
-"""instance.toml -> the fleet, the facts and the settings, with every wrong key told by its line."""
+"""instance.toml -> the fleet, the facts and the settings, with an error for every wrong key, by line."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from fleetsieve.instance import DEFAULT_POOL, DEFAULT_VARIANT, CertificateSettin
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What instance.toml states. Where it has faults, what is right is here and the rest has its default.
+    """What instance.toml states. Where it has errors, what is right is here and the rest has its default.
 
-    `pools` is None when the pools cannot be told; a pool whose gpus are faulty has 0. `newer`: a newer version of this program
+    `pools` is None when the pools is not known; a pool whose gpus are wrong has 0. `newer`: a newer version of this program
     made the folder, so what is unknown here need not be wrong, and nothing else of it is read.
     """
 
@@ -41,12 +41,12 @@ class Settings:
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet; only for settings without faults."""
+        """The fleet; only for settings without errors."""
         return Fleet(self.pools or (), self.max_utilisation)
 
 
 def read_settings(path: Path, faults: FaultList) -> Settings:
-    """What instance.toml at `path` states; its faults are added to `faults`."""
+    """What instance.toml at `path` states; its errors are added to `faults`."""
     tables = read_toml(path, faults)
     return Settings() if tables is None else _Reader(tables.content, tables.lines, faults).settings()
 

@@ -1,6 +1,6 @@
 """One name, written in several ways: an accented letter can be one character or two (Unicode NFC and NFD), and both look alike.
 
-Names are compared after NFC normalisation. What a name is called is what the file says that states it: classes.csv for a class,
+Names are compared after NFC normalisation. What a name is called is what the file states that states it: classes.csv for a class,
 instance.toml for a pool, cells.csv for a load.
 """
 

@@ -1,7 +1,7 @@
-"""Rows of text -> columns of checked values, with every field that cannot be meant told by line and column.
+"""Rows of text -> columns of checked values, with an error for every invalid field, by line and column.
 
-A numeric column becomes an array of doubles in which NaN stands for "absent". A faulty field becomes absent too, so that one
-fault is told once and nothing is concluded from it.
+A numeric column becomes an array of doubles in which NaN stands for "absent". A wrong field becomes absent too, so that one
+error is reported once and nothing is concluded from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from fleetsieve.files.csv_rows import open_rows
 from fleetsieve.files.durations import duration
 from fleetsieve.files.faults import FaultList, close_match
-from fleetsieve.files.schema import FLAG_WORDS, LARGEST_INTEGER, Column, Kind, number_text
+from fleetsieve.files.schema import FLAG_WORDS, LARGEST_INTEGER, Column, ColumnKind, number_text
 from fleetsieve.files.spelling import respelled
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Table:
 
 
 def read_table(path: Path, known: Sequence[Column], faults: FaultList) -> Table | None:
-    """The table of a CSV file, with its faults added to `faults`; None when it has no readable header."""
+    """The table of a CSV file, with its errors added to `faults`; None when it has no readable header."""
     import numpy as np
 
     rows = open_rows(path, known, faults)
@@ -156,8 +156,8 @@ def _converted(column: Column, stated: re.Match[str]) -> str:
 
 
 def _comma_fault(column: Column, text: str) -> str:
-    """What to say of a number with a comma, which may stand for a decimal point or between thousands; "" for other texts."""
-    number, whole = text.strip(), column.kind is Kind.INTEGER
+    """The message about a number with a comma, which may stand for a decimal point or between thousands; "" for other texts."""
+    number, whole = text.strip(), column.kind is ColumnKind.INTEGER
     as_thousands = number.replace(",", "") if _THOUSANDS.fullmatch(number) else ""
     as_decimal = number.replace(",", ".") if _DECIMAL_COMMA.fullmatch(number) and not whole else ""
     if as_thousands and as_decimal:
@@ -173,10 +173,10 @@ def _comma_fault(column: Column, text: str) -> str:
 def _in_range(
     values: NDArray[np.float64], column: Column, lines: NDArray[np.int64], faults: FaultList
 ) -> NDArray[np.float64]:
-    """The values with those outside the column's range (or not whole) told and made absent."""
+    """The values with those outside the column's range (or not whole) reported and made absent."""
     import numpy as np
 
-    whole = column.kind is Kind.INTEGER
+    whole = column.kind is ColumnKind.INTEGER
     with np.errstate(invalid="ignore"):
         bad = (values <= column.range.least) if column.range.above else (values < column.range.least)
         bad |= values > column.range.most
@@ -212,15 +212,15 @@ def _range_fault(column: Column, value: float) -> str:
 
 
 def _in_choices(texts: list[str], column: Column, lines: NDArray[np.int64], faults: FaultList) -> list[str]:
-    """The texts with those that the column does not admit told and made absent."""
-    if column.kind is Kind.FLAG:
+    """The texts with those that the column does not admit reported and made absent."""
+    if column.kind is ColumnKind.FLAG:
         texts = [text.strip().lower() for text in texts]
-    allowed = set(FLAG_WORDS) if column.kind is Kind.FLAG else set(column.choices)
+    allowed = set(FLAG_WORDS) if column.kind is ColumnKind.FLAG else set(column.choices)
     found = set(texts)
     if column.required and "" in found:
         empty = [int(lines[i]) for i, text in enumerate(texts) if not text]
         faults.add_all(column.name, "empty field", empty, repeat(f"{column.name} is empty; {column.remedy}"))
-    unknown = found - allowed - {""} if column.kind is not Kind.TEXT else set()
+    unknown = found - allowed - {""} if column.kind is not ColumnKind.TEXT else set()
     if not unknown:
         return texts
     places = [i for i, text in enumerate(texts) if text in unknown]

@@ -1,4 +1,4 @@
-"""On which line of a TOML text a key stands: the parser of the standard library does not tell."""
+"""On which line of a TOML text a key is: the parser of the standard library does not show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TOML file as tables and values that are checked against keys, with every wrong one told by its line."""
+"""A TOML file as tables and values that are checked against keys, with an error for every wrong one, by line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.files.csv_rows import utf8_bytes
-from fleetsieve.files.faults import FaultList, close_match, listed
+from fleetsieve.files.faults import FaultList, close_match, listed_values
 from fleetsieve.files.schema import number_text
 from fleetsieve.files.toml_lines import Place, line_of, lines_of_keys
 from fleetsieve.files.toml_schema import Key, Type
@@ -34,7 +34,7 @@ class TomlTables:
         return self.values((name,), table, keys)
 
     def table(self, name: str) -> Mapping[str, Any] | None:
-        """The section `name`; None when it is absent, empty when it is no section, which is told."""
+        """The section `name`; None when it is absent, empty when it is no section, which is reported."""
         value = self.content.get(name)
         if value is None or isinstance(value, dict):
             return value
@@ -42,7 +42,7 @@ class TomlTables:
         return {}
 
     def values(self, place: Place, table: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
-        """The values of `keys` that are there and right; the others are told."""
+        """The values of `keys` that are there and right; the others are reported."""
         read: dict[str, Any] = {}
         for name, key in keys.items():
             if name not in table:
@@ -60,7 +60,7 @@ class TomlTables:
 
     def refuse_unknown(self, place: Place, table: Mapping[str, Any], known: Sequence[str] | Mapping[str, Any]) -> None:
         """Tell every name in the table at `place` that is not `known`, the first with those that are."""
-        names = f" ({_section(place) or 'here'} takes {listed(known, limit=20)})"
+        names = f" ({_section(place) or 'here'} takes {listed_values(known, limit=20)})"
         for name in table:
             if name not in known:
                 what = "section" if not place and isinstance(table[name], dict) else "key"
@@ -70,13 +70,13 @@ class TomlTables:
                 names = ""
 
     def tell(self, place: Place, kind: str, message: str) -> None:
-        """Add a fault at `place`, with its line; `kind` is a short phrase by which faults are counted."""
+        """Add an error at `place`, with its line; `kind` is a short phrase by which errors are counted."""
         column = ".".join(str(part) for part in place if not isinstance(part, int))
         self.faults.add(line_of(self.lines, place), column, kind, message)
 
 
 def read_toml(path: Path, faults: FaultList) -> TomlTables | None:
-    """The tables of the TOML file at `path`; None, with the fault, when it is no TOML at all."""
+    """The tables of the TOML file at `path`; None, with the error, when it is no TOML at all."""
     data = utf8_bytes(path, faults)
     if data is None:
         return None

@@ -1,6 +1,6 @@
-"""Whether looks that were made side by side disturbed each other, told from the requests of one look.
+"""Whether measurements that were made side by side disturbed each other, reported from the requests of one measurement.
 
-Its window's requests are parted into those that were sent while another look's load ran and those that were not. Servers on
+Its window's requests are parted into those that were sent while another measurement's load ran and those that were not. Servers on
 GPUs of their own should not notice each other; they do through what they share: host memory, PCIe, CPU cores, power.
 """
 
@@ -25,7 +25,7 @@ ALPHA = 0.01
 
 @dataclass
 class Load:
-    """Load on one server, from and until a moment on the wall clock (None: it goes on)."""
+    """Load on one server, from and until a moment on the wall clock (None: it continues)."""
 
     key: CellKey
     since_unix_s: float
@@ -33,9 +33,10 @@ class Load:
 
 
 def disturbance(sent: Sent, mine: Load, loads: Iterable[Load]) -> str | None:
-    """A sentence when the look `own` was disturbed by others, or when that cannot be told; None when it was alone or undisturbed.
+    """A sentence when the measurement `mine` was disturbed by others, or when that is not known; None when it was alone or
+    undisturbed.
 
-    The requests' time per token is compared by Welch's t test on its logarithm, at an error of ALPHA, and told from
+    The requests' time per token is compared by Welch's t test on its logarithm, at an error of ALPHA, and reported from
     LEAST_CHANGE on.
     """
     others = [load for load in loads if load is not mine and load.since_unix_s < (mine.until_unix_s or math.inf)

@@ -1,8 +1,9 @@
 """Measures cells on live servers: one server of the right TP, the class's load on it, the requests of the window, and the cost.
 
-A look: a server (kept from the cell before where the TP is the same), its prefix cache emptied, the load sent, the server's own
-counters held against what the client saw, the requests written to records/, and the row. Whatever goes wrong is a row too, with
-its status and its reason. The GPU-seconds of a row run from the end of the row before, so starts and stops of servers are in it.
+A measurement: a server (kept from the cell before where the TP is the same), its prefix cache emptied, the load sent, the
+server's own counters held against what the client saw, the requests written to records/, and the row. Whatever goes wrong is a
+row too, with its status and its reason. The GPU-seconds of a row run from the end of the row before, so starts and stops of
+servers are in it.
 """
 
 from __future__ import annotations
@@ -23,15 +24,22 @@ from fleetsieve.errors import FleetSieveError
 from fleetsieve.files import RECORDS, record_name, write_records
 from fleetsieve.instance import Cell, CellKey, Instance, LoadKind, Measurement, Status
 from fleetsieve.live.beside import Load, disturbance
-from fleetsieve.live.load import doubts
+from fleetsieve.live.load import warnings
 from fleetsieve.live.load.outcome import measured
-from fleetsieve.live.load.protocol import Ending, Flow, LoadGenerator, Sent
+from fleetsieve.live.load.protocol import Flow, GeneratorEnding, LoadGenerator, Sent
 from fleetsieve.live.load.schedule import Schedule, Source, closed_loop, look_seed, open_loop
 from fleetsieve.live.load.unrecorded import why_unrecorded
 from fleetsieve.live.replicas import Replicas
 from fleetsieve.live.serving.external import ExternalServer
 from fleetsieve.live.serving.failures import Failure
-from fleetsieve.live.serving.metrics import HIT_SHARE, ClientMeans, ServerDeltas, compare, contradictions, deltas
+from fleetsieve.live.serving.metrics import (
+    HIT_SHARE,
+    ClientMeans,
+    ServerDeltas,
+    contradictions,
+    deltas,
+    mean_differences,
+)
 from fleetsieve.live.serving.register import servers
 from fleetsieve.live.serving.replica import Replica
 from fleetsieve.live.serving.starts import Starts
@@ -56,9 +64,10 @@ SPOILED_TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a live look is doing: "start", "load" or "done", for how long, of how many seconds that are expected (None: unknown).
+    """What a live measurement is doing: "start", "load" or "done", for how long, of how many seconds that are expected (None:
+    unknown).
 
-    `in_flight` are the requests in the server as it told last; `notes` what is doubtful about a look that is done.
+    `in_flight` are the requests in the server as it reported last; `notes` the warnings about a measurement that is done.
     """
 
     key: CellKey
@@ -72,7 +81,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Sending:
-    """How load is sent: the generator, where each class's requests come from, and the limits of a request and of a look.
+    """How load is sent: the generator, where each class's requests come from, and the limits of a request and of a measurement.
 
     `token_ids` are the first id of prompts and the one after the last. `run_deadline_s` None follows from the window.
     `fresh_warmup_s` is added to the warm-up of the first look at a server: what it does for the first time takes it longer.
@@ -89,19 +98,19 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Spoiled:
-    """A look of which the client did not hold the load, and why: nothing of it counts."""
+    """A measurement of which the client did not hold the load, and why: nothing of it counts."""
 
     why: str
 
 
 class Cancelled(FleetSieveError):
-    """A look that was ended from outside; nothing of it counts."""
+    """A measurement that was ended from outside; nothing of it counts."""
 
 
 class Live:
     """A probe of live servers; `cells` are those that it can measure, `measured` the rows that the run has already.
 
-    `way_on` is the command that goes on when an error has ended the run, for messages.
+    `way_on` is the command that continues when an error has ended the run, for messages.
     """
 
     def __init__(
@@ -136,7 +145,7 @@ class Live:
         return self._replicas.fits([key.tp for key in keys])
 
     def cancel(self) -> None:
-        """End the looks under way: their `measure` raises `Cancelled`."""
+        """End the measurements under way: their `measure` raises `Cancelled`."""
         self._cancelled.set()
 
     @property
@@ -145,10 +154,10 @@ class Live:
         return dict.fromkeys((cell.key for cell in self._cells), self._instance.measure.max_looks)
 
     def measure(self, key: CellKey, look: int) -> Measurement:
-        """The `look`-th look at a cell, from 0. Its requests are on disk when this returns.
+        """The `look`-th measurement of a cell, from 0. Its requests are on disk when this returns.
 
         Raises:
-            UsageError: when the cell's load or server cannot be what the files say, or a server refuses its configuration.
+            UsageError: when the cell's load or server cannot be what the files state, or a server refuses its configuration.
             EngineMissing: when the command of a server cannot be run.
         """
         cell = self._instance.cell_by_key[key]
@@ -171,7 +180,7 @@ class Live:
         return replace(row, cost_gpu_s=charged)
 
     def schedule(self, cell: Cell, seed: int, fresh: bool = False) -> Schedule:
-        """What the look with the seed `seed` at a cell sends, to a `fresh` server or to one that has been measured.
+        """What the measurement with the seed `seed` at a cell sends, to a `fresh` server or to one that has been measured.
 
         Raises:
             UsageError: when the cell has no load that can be sent.
@@ -208,8 +217,8 @@ class Live:
     def _free_seed(self, key: CellKey, look: int) -> int:
         """The first seed from `look` on that neither a row nor a file has.
 
-        A look that was cut short leaves its place in load/ and perhaps its requests in records/: its prompts may be in the cache
-        of a server that lives on, so they are not sent again.
+        A measurement that was cut short leaves its place in load/ and perhaps its requests in records/: its prompts may be in the
+        cache of a server that lives on, so they are not sent again.
         """
         seed = look
         while (key, seed) in self._taken or self._was_cut_short(key, seed):
@@ -226,11 +235,11 @@ class Live:
         return (self._run / RECORDS / record_name(key, seed)).exists()
 
     def _files(self, key: CellKey, seed: int) -> Path:
-        """Where the load generator of a look works."""
+        """Where the load generator of a measurement works."""
         return self._run / LOAD / record_name(key, seed).removesuffix(".csv.gz")
 
     def _held(self, cell: Cell, replica: Replica, row: Measurement) -> Measurement:
-        """The first look of which the client held the load, each with prompts of its own; after SPOILED_TRIES the next as it is."""
+        """The first measurement whose load the client held, each with its own prompts; after SPOILED_TRIES the next as it is."""
         spoiled: list[str] = []
         while True:
             made = self._look(cell, replica, row, may_be_again=len(spoiled) < SPOILED_TRIES)
@@ -291,7 +300,7 @@ class Live:
             return Spoiled(refused)
         if any(request.sent_at_s < sent.window_s for request in sent.rows):
             write_records(self._run, cell.key, row.seed, sent.rows)
-        notes += [*sent.doubts, *_disagreements(sent, counted)]
+        notes += [*sent.warnings, *_disagreements(sent, counted)]
         if others and self._contradictions(cell, sent, counted):
             notes.append("others may use that endpoint too, so this measurement still counts")
         if beside := disturbance(sent, load, self._loads):
@@ -311,7 +320,7 @@ class Live:
         if row.status is Status.TIMEOUT:
             self._replicas.drop(replica)  # it may be stuck with these requests: whoever is next gets another
         if notes:
-            row = replace(row, source=f"{row.source}; doubtful: {'; '.join(notes)}")
+            row = replace(row, source=f"{row.source}; warning: {'; '.join(notes)}")
         elif row.status is Status.OK:
             shutil.rmtree(files, ignore_errors=True)  # what remains of value is in records/
         self._tell(Phase(cell.key, "done", sent.wall_s, notes=tuple(notes)))
@@ -328,7 +337,7 @@ class Live:
         why = why or why_not_counted(cell, row, workload)
         if cell.load_kind is LoadKind.CONCURRENCY and sent.in_flight is not None and row.status is Status.OK:
             places = cell.offered or 0.0
-            filled = sent.in_flight + doubts.places_of_failures(sent.rows, sent.window_s)
+            filled = sent.in_flight + warnings.places_of_failures(sent.rows, sent.window_s)
             not_held = f"the load was not held: {sent.in_flight:.3g} requests were in flight, of {places:g}"
             return (why, False) if filled >= HELD_LOOP * places else (why or not_held, True)
         if not why or row.records is None:
@@ -341,11 +350,13 @@ class Live:
         return contradictions(_client(sent), counted, slo.max_ttft_p99_s, slo.max_e2e_p99_s)
 
     def _never_sent(self, sent: Sent, failure: Failure | None, files: Path, *, reached: bool) -> str:
-        """Why nothing was sent, "" where something was; `reached` says that requests reached the server, recorded or not.
+        """Why nothing was sent, "" where something was; `reached`: requests reached the server, recorded or not.
 
-        That says nothing of a cell. A load generator that fails so again ends the run: no cell can be measured with it.
+        That shows nothing about a cell. A load generator that fails so again ends the run: no cell can be measured with it.
         """
-        silent = sent.ending is Ending.FAILED and sent.started_unix_s is None and failure is None and not reached
+        silent = (
+            sent.ending is GeneratorEnding.FAILED and sent.started_unix_s is None and failure is None and not reached
+        )
         self._silent_looks = self._silent_looks + 1 if silent else 0
         if self._silent_looks > 1:
             words = f": {sent.last_lines[-1].strip()[:200]}" if sent.last_lines else ""
@@ -372,7 +383,7 @@ def _failed(row: Measurement, failure: Failure) -> Measurement:
 
 def _disagreements(sent: Sent, counted: ServerDeltas) -> list[str]:
     """What client and server disagree on."""
-    return compare(_client(sent), counted) if sent.heard.succeeded else []
+    return mean_differences(_client(sent), counted) if sent.heard.succeeded else []
 
 
 def _client(sent: Sent) -> ClientMeans:

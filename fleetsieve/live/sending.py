@@ -27,11 +27,11 @@ ANY_VOCABULARY = (1000, 20000)
 
 
 def sending_of(instance: Instance, config: ServeConfig, seed: int) -> Sending:
-    """What the classes of `instance` are sent, as `config` says; `seed` is the run's.
+    """What the classes of `instance` are sent, as `config` states; `seed` is the run's.
 
     Raises:
         UsageError: when classes have neither a trace nor token counts, or answers of quite another length; it names all of them.
-        InputError: with every fault of a trace.
+        InputError: with every error of a trace.
     """
     load = config.load
     _refuse_unknown_load(instance, load)
@@ -60,7 +60,7 @@ def source_of(workload: WorkloadClass, stated: ClassLoad) -> Source:
 
 
 def _refuse_unknown_load(instance: Instance, load: LoadConfig) -> None:
-    """Refuse classes of which nothing tells what they are sent, all at once."""
+    """Refuse classes of which nothing shows what they are sent, all at once."""
 
     def known(workload: WorkloadClass) -> bool:
         stated = load.of_class(workload.name)
@@ -148,9 +148,9 @@ def _unmeasurable(cell: Cell, config: ServeConfig, served: frozenset[int]) -> st
 
 
 def too_few_requests(instance: Instance, cells: Iterable[Cell]) -> str | None:
-    """A sentence when a look at some of `cells` sends too few requests to bound a p99 that its SLO limits; None when all do.
+    """A sentence when a measurement of some of `cells` sends too few requests to bound a p99 that its SLO limits; None when all do.
 
-    With too few a look says nothing about its SLO, whatever it shows.
+    With too few a measurement decides nothing about its SLO.
     """
     needed = requests_for_upper_p99(Rules.of(instance).spent(1))
     short: dict[CellKey, int] = {}

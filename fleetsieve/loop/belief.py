@@ -47,8 +47,8 @@ PRIORS: Mapping[str, Prior] = {
     "e2e": Prior((-1.0, -0.4, 0.25), (1.0, 0.25, 0.15), 0.12),
     "tpot": Prior((-1.0, -0.4, 0.2), (1.0, 0.25, 0.12), 0.1),
 }
-"""Tails in the middle of the ladder are expected at 1/e of their limit: a first look that is too high rules out what is above it,
-one that is too low has to be made again."""
+"""Tails in the middle of the ladder are expected at 1/e of their limit: a first measurement that is too high rules out what is
+above it, one that is too low has to be made again."""
 
 BIASES: Mapping[str, Prior] = {
     "capacity": Prior((0.0, 0.0, 0.0), (0.4, 0.15, 0.1), 0.1),
@@ -82,7 +82,7 @@ class ClassBelief:
     def __init__(
         self, class_envelope: ClassEnvelope, capacity_hint_rps: float, predicted: Predictions | None = None
     ) -> None:
-        """`capacity_hint_rps` > 0 centres the prior of capacity where nothing was measured; `predicted` is what a tool says."""
+        """`capacity_hint_rps` > 0 centres the prior of capacity where nothing was measured; `predicted` is what a tool states."""
         self._class_envelope = class_envelope
         cells = [cell for arm in class_envelope.view.arms.values() for cell in arm]
         self._tp = _middle([float(c.key.tp) for c in cells])
@@ -176,7 +176,7 @@ class ClassBelief:
         return meets, min(max(inside, floor), limit), max(outside, limit * 1.0001, floor)
 
     def outcomes(self, b: CellBounds, quantiles: Sequence[float] = (0.15, 0.5, 0.85)) -> list[Outcome]:
-        """What a look at the cell may show: it meets its SLO or not, times capacity at `quantiles` of the belief.
+        """What a measurement of the cell may show: it meets its SLO or not, times capacity at `quantiles` of the belief.
 
         Another look at a measured cell will probably show what was measured, as far off as runs differ.
         """
@@ -243,7 +243,7 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def _shifted(interval: Interval, spread: Spread | None, looks: int, quantile: float) -> float:
-    """What a further look shows of a quantity that was told to be in `told`, at a quantile of how runs and their mean differ."""
+    """What another measurement shows of a quantity known to lie in `interval`, at a quantile of the spread between runs."""
     if interval.lo <= 0.0 or math.isinf(interval.hi):
         return interval.lo
     middle = math.log(interval.lo * interval.hi) / 2.0

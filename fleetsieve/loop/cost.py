@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from fleetsieve.instance import Cell, Instance, LoadKind, Measurement, MeasureSettings, ServerKey, Status
 
 SERVER_GONE = frozenset({Status.FAILED_START, Status.OOM, Status.TIMEOUT, Status.CRASHED})
-"""Endings after which no server is up, so that the next look pays for a start; one that timed out may be stuck, and is stopped."""
+"""Endings after which no server is up, so the next measurement pays for a start; one that timed out may be stuck and is stopped."""
 
 
 def cost_gpu_s(instance: Instance, cell: Cell, running: ServerKey | None = None) -> float:
-    """GPU-seconds that one look at `cell` is expected to cost while the server `running` is up (None: none is).
+    """GPU-seconds that one measurement of `cell` is expected to cost while the server `running` is up (None: none is).
 
     A cost given for the cell overrides warm-up and window.
     """
@@ -26,9 +26,10 @@ def cost_gpu_s(instance: Instance, cell: Cell, running: ServerKey | None = None)
 
 
 def expected_window_s(settings: MeasureSettings, cell: Cell) -> float:
-    """How long the window of a look is expected to last, in seconds.
+    """How long the window of a measurement is expected to last, in seconds.
 
-    At a known open-loop rate it lasts until `min_requests` have been sent, at most `max_window_s`; a closed loop may go on longer.
+    At a known open-loop rate it lasts until `min_requests` have been sent, at most `max_window_s`; a closed loop may continue
+    longer.
     """
     window = settings.window_s
     if settings.min_requests is not None and cell.load_kind is LoadKind.RATE and cell.offered:
@@ -39,7 +40,7 @@ def expected_window_s(settings: MeasureSettings, cell: Cell) -> float:
 def grid_cost_gpu_s(
     instance: Instance, cells: Iterable[Cell], measured_starts_s: Mapping[int, float] | None = None
 ) -> float:
-    """GPU-seconds of one look at each of `cells`, server by server, so that each server starts once.
+    """GPU-seconds of one measurement of each of `cells`, server by server, so that each server starts once.
 
     A start takes the `startup_s` of [measure]. Where that is not stated (0), it takes what starts of its TP took in a live run, by
     `measured_starts_s`; the mean of those of other TPs where its own was never started; nothing where none was.

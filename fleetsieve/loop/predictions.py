@@ -28,4 +28,4 @@ class Prediction:
 
 
 Predictions = Mapping[CellKey, Prediction]
-"""The predictions of a tool; cells that it says nothing of are absent."""
+"""The predictions of a tool; cells without a prediction are absent."""

@@ -1,4 +1,4 @@
-"""The loop as ask and tell: an immutable state that says what to measure next and takes what was measured.
+"""The loop as ask and tell: an immutable state that states what to measure next and takes what was measured.
 
     sieve = Sieve.start(instance, policy=DecisionGap(), engine=Milp())
     while not sieve.finished:
@@ -50,13 +50,13 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Sieve:
-    """The state of a run: what was measured, in order, and how to go on.
+    """The state of a run: what was measured, in order, and how to continue.
 
     `looks` limits how often a cell can be measured (a replayed table has so many rows of it); a key that is absent from a given
     mapping cannot be measured. None: no limit. `running` is the server that the last measurement left up, `spent_gpu_s` the
-    GPU-seconds of the measurements that were told. `stop` may end the run before a verdict.
-    `prior` is what a tool predicts: policies may order the search by it, and no certificate sees it. `advance` is told how many
-    candidates the policy has weighed, while it chooses.
+    GPU-seconds of the measurements that were reported. `stop` may end the run before a verdict.
+    `prior` is what a tool predicts: policies may order the search by it, and no certificate sees it. `advance` is called with how
+    many candidates the policy has weighed, while it chooses.
     """
 
     instance: Instance
@@ -94,7 +94,7 @@ class Sieve:
         """A run that begins with `measurements` (none by default); what they cost was spent before and does not count.
 
         Raises:
-            UsageError: when a row is of a cell that the instance does not have, or the seed is negative.
+            UsageError: when a row belongs to a cell that the instance does not have, or the seed is negative.
         """
         if seed < 0:
             raise UsageError(f"a seed of {seed} is below 0")
@@ -135,7 +135,7 @@ class Sieve:
 
     @cached_property
     def _measurable(self) -> Mapping[CellKey, Standing]:
-        """As the bounds say, but for what this run has no further row of."""
+        """As the bounds state, but for what this run has no further row of."""
         found = standings(self.envelope)
         if self.looks is None:
             return found
@@ -213,14 +213,14 @@ class Sieve:
 
     @cached_property
     def _choice(self) -> Choice:
-        """What the policy would measure next, whether or not the run goes on."""
+        """What the policy would measure next, whether or not the run continues."""
         return chosen(self.policy, self._situation)
 
     def ask(self) -> Experiment:
         """The next measurement to make.
 
         Raises:
-            UsageError: when the run is finished; the message says with which verdict.
+            UsageError: when the run is finished; the message states with which verdict.
         """
         if self.finished:
             stopped = f"; {self.stopped.sentence}" if self.stopped is not None else ""
@@ -250,10 +250,10 @@ class Sieve:
         return Experiment(choice.key, look, choice.reason, seen.cost_gpu_s[choice.key], choice.scores)
 
     def tell(self, *rows: Measurement) -> Sieve:
-        """The state after these rows; a row (cell and seed) that was told before changes nothing.
+        """The state after these rows; a row (cell and seed) that was reported before changes nothing.
 
         Raises:
-            UsageError: when a row is of a cell that the instance does not have.
+            UsageError: when a row belongs to a cell that the instance does not have.
         """
         seen = {(row.key, row.seed) for row in self.measurements}
         fresh: list[Measurement] = []

@@ -43,10 +43,10 @@ class Stop:
 
 
 class StopRule(Protocol):
-    """Decides whether an undecided run goes on."""
+    """Decides whether an undecided run continues."""
 
     def stopped(self, situation: Situation, choice: Choice) -> Stop | None:
-        """Why the run stops before `choice` is measured; None when it goes on."""
+        """Why the run stops before `choice` is measured; None when it continues."""
         ...
 
 
@@ -60,11 +60,11 @@ class UnprofitableWithin:
     the demand that is not served now, which caps the sum.
 
     What closing costs is the policy's own expectation where it has one (decision-gap: Γ over the best score, as if every further
-    GPU-second closed as much), but at least the cheapest candidate, since one look is the least, and at most one look at every
-    candidate; a policy without an expectation counts the cheapest alone. A GPU-second is worth the most requests/s per GPU that a
-    measured cell sustains within its SLO: what the GPU would have served meanwhile.
+    GPU-second closed as much), but at least the cheapest candidate, since one measurement is the least, and at most one
+    measurement of every candidate; a policy without an expectation counts the cheapest alone. A GPU-second is worth the most
+    requests/s per GPU that a measured cell sustains within its SLO: what the GPU would have served meanwhile.
 
-    The run goes on whatever it costs while a floor is unproven, a class is open, the solver has not proven a bound, or nothing
+    The run continues whatever it costs while a floor is unproven, a class is open, the solver has not proven a bound, or nothing
     is planned. A longer horizon never stops earlier.
 
     Raises:
@@ -78,7 +78,7 @@ class UnprofitableWithin:
             raise UsageError(f"a deployment of {self.horizon_h:g} hours is not a finite number > 0")
 
     def stopped(self, situation: Situation, choice: Choice) -> Stop | None:
-        """Why the run stops before `choice` is measured; None when it goes on."""
+        """Why the run stops before `choice` is measured; None when it continues."""
         rate = best_rps_per_gpu(situation.envelope)
         if rate is None or _must_go_on(situation.certificate):
             return None

@@ -49,7 +49,7 @@ def _ratio(c: Counts) -> str:
 
 
 def _against_nominal(c: Counts, nominal: float) -> str:
-    """Whether the rate of wrong certificates is below, above or not told apart from the nominal one."""
+    """Whether the rate of wrong certificates is below, above or not distinguished from the nominal one."""
     where = (
         "within" if c.wrong.ci95.hi <= nominal else "above" if c.wrong.ci95.lo > nominal else "not distinguishable from"
     )

@@ -20,7 +20,7 @@ from fleetsieve.presentation.plans import STYLES
 from fleetsieve.presentation.terminal import literal, say, show_table
 
 FEW = 3
-"""Up to this many cells are told of bound by bound."""
+"""Up to this many cells are shown bound by bound."""
 
 
 def show_account(console: Console, account: Account) -> None:
@@ -34,12 +34,12 @@ def show_account(console: Console, account: Account) -> None:
         for workload in c.envelope.instance.classes:
             of_class = [cell for cell in account.cells if cell.key.class_name == workload.name]
             if of_class:
-                show_table(console, cells_table(workload.name, of_class))
+                show_table(console, rich_cells_table(workload.name, of_class))
     for line in settling_lines(account):
         say(console, line)
 
 
-def cells_table(name: str, cells: Sequence[CellAccount]) -> Table:
+def rich_cells_table(name: str, cells: Sequence[CellAccount]) -> Table:
     """One row a cell of the class `name`: how it is known, what it may do, what removes it, whether it can change the decision."""
     table = Table(title=literal(name), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for title in ("TP", "load"):
@@ -81,7 +81,7 @@ def short_text(bound: Bound) -> str:
 
 
 def bound_text(bound: Bound) -> str:
-    """A bound in words: the quantity, its interval, by what, and how it stands to its limit."""
+    """A bound in words: the quantity, its interval, by what, and how it compares with its limit."""
     name = limit_name(bound.quantity)
     if bound.quantity == MEMORY:
         return f"{name}: too small, by {bound.assumption} from {listed([str(key) for key in bound.cells], 3)}"
@@ -128,7 +128,7 @@ def next_text(asked: Next) -> str:
 
 
 def _ends(best: Certificate | None, worst: Certificate | None, whose: str = "their") -> str:
-    """The verdicts of two imagined outcomes."""
+    """The verdicts of two simulated outcomes."""
     ends = ((f"as good as {whose} bounds allow", best), ("unusable", worst))
     return "; ".join(
         f"{how}: {c.verdict}" + (f" (gap {gap_text(c.gap)})" if c.verdict is Verdict.UNDECIDED else "")

@@ -11,14 +11,14 @@ from rich.text import Text
 
 from fleetsieve.presentation.terminal import literal, say, show_table
 from fleetsieve.studies.compare import FloorFound, Results
-from fleetsieve.studies.comparison import Interval95, Summary, summarise
+from fleetsieve.studies.comparison import Interval95, Summary, policy_summary
 from fleetsieve.studies.rules import Verdictless
 
 
 def show_comparison(console: Console, results: Results, rules: Sequence[Verdictless]) -> None:
     """GPU-seconds to the certificate per policy and class, against random, the floor and the truth; then the rules without one."""
     case = results.case
-    summaries = [summarise(results, policy) for policy in results.runs]
+    summaries = [policy_summary(results, policy) for policy in results.runs]
     table = Table(
         title=literal(f"{case.name}, thousand GPU-seconds"), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False
     )

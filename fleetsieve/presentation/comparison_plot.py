@@ -63,7 +63,7 @@ def regret_plot(found: Sequence[Results]) -> Any:
 
 
 def write_plot(chart: Any, path: Path) -> None:
-    """Write a chart as its suffix says; an html file needs no network, and no name in it can run.
+    """Write a chart as its suffix states; an html file needs no network, and no name in it can run.
 
     Raises:
         FleetSieveError: when the file cannot be written.

@@ -40,7 +40,7 @@ def fit(console: Console, table: Table) -> bool:
     return True
 
 
-def blocks(console: Console, table: Table) -> list[Text]:
+def row_blocks(console: Console, table: Table) -> list[Text]:
     """The table as lines: its title, then each row as `name: value`, the first not indented; empty values are left out."""
     names = [" ".join(_texts(column)[:1]) for column in table.columns]
     lines = wrapped(Text(_plain(table.title)), console.width) if table.title else []

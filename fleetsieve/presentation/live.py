@@ -1,4 +1,4 @@
-"""A live run while it goes on: a view that is renewed on a terminal, plain lines now and then without one; on standard error."""
+"""A live run while it continues: a view that is renewed on a terminal, plain lines now and then without one; on standard error."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class LiveView:
         self._asked = experiment
 
     def step(self, step: Step, grid_gpu_s: float) -> None:
-        """A step that was made; `grid_gpu_s` is what one look at each cell is expected to cost, with one start of each server."""
+        """A step that was made; `grid_gpu_s` is the expected cost of one measurement of each cell, each server started once."""
         self._step, self._grid_gpu_s = step, grid_gpu_s
         show_step(self._console, step, grid_gpu_s)
 
     def phase(self, phase: Phase) -> None:
-        """What a look is doing."""
+        """What a measurement is doing."""
         with self._changing:
             before = self._phases.get(phase.key)
             if phase.flow is not None and before is not None and before.flow is not None:

@@ -35,13 +35,13 @@ def show_certificate(console: Console, c: Certificate, *, bounds: str, explanati
     """
     if bounds != "optimistic":
         title = "plan (conservative: measured cells, lower bounds)"
-        show_table(console, plan_table(c.conservative, c.envelope, title, lower=True, wide=is_wide(console)))
+        show_table(console, rich_plan_table(c.conservative, c.envelope, title, lower=True, wide=is_wide(console)))
     hoped = c.optimistic
     differs = hoped is not None and hoped.replica_counts != c.conservative.replica_counts
     useful = bounds == "both" and differs and c.verdict is not Verdict.FEASIBLE
     if hoped is not None and (bounds == "optimistic" or useful):
         title = "best that the bounds allow (optimistic)"
-        show_table(console, plan_table(hoped, c.envelope, title, lower=False, wide=is_wide(console)))
+        show_table(console, rich_plan_table(hoped, c.envelope, title, lower=False, wide=is_wide(console)))
     say(console, verdict_sentence(c), STYLES[c.verdict])
     if explanation:
         say(console, f"why: {explanation}")
@@ -57,7 +57,7 @@ def show_sizing(console: Console, s: Sizing, *, bounds: str, spent: str) -> None
             "optimistic": (s.optimistic, "fewest GPUs that the bounds allow")}  # fmt: skip
     for end, (need, title) in ends.items():
         if bounds in ("both", end) and need.optimum.allocation is not None:
-            table = plan_table(
+            table = rich_plan_table(
                 need.optimum.allocation, s.envelope, title, lower=end == "conservative", wide=is_wide(console)
             )
             show_table(console, table)
@@ -83,7 +83,7 @@ def show_rests_on(console: Console, statements: Iterable[str]) -> None:
         say(console, f"  - {statement}")
 
 
-def plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool, wide: bool = True) -> Table:
+def rich_plan_table(plan: Allocation, envelope: Envelope, title: str, *, lower: bool, wide: bool = True) -> Table:
     """One row per class: configuration, replicas, GPUs, served of demand, fulfilment, tail against SLO.
 
     Guaranteed figures (`lower`) are rounded down, hoped-for ones up. `wide` puts all tails of a class on one line.
@@ -152,7 +152,7 @@ def _seconds(tail: Interval) -> str:
 
 
 def spent_text(instance: Instance, rows: Sequence[Measurement]) -> str:
-    """What the measured rows cost, beside the full grid's GPU-seconds: a share of it where no cell was looked at twice."""
+    """What the measured rows cost, beside the full grid's GPU-seconds: a share of it where no cell was measured twice."""
     spent = rows_cost_gpu_s(instance, rows)
     grid = grid_cost_gpu_s(instance, [cell for cell in instance.cells if not cell.excluded])
     once = len({row.key for row in rows}) == len(rows)

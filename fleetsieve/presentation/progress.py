@@ -82,7 +82,7 @@ class Advancing:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Says that work goes on whose length is not known: a spinner on a terminal, one plain line when it takes long without one."""
+    """Shows that work of unknown length continues: a spinner on a terminal, one plain line when it takes long without one."""
     console = messages()
     if console.is_terminal:
         with console.status(what):

@@ -82,7 +82,7 @@ def _good(stretch: Stretch) -> bool:
 
 
 def _ends(axis: Axis, span: Span) -> list[str]:
-    """Both ends; one that does not belong to the span is told by "<" or ">"."""
+    """Both ends; one that does not belong to the span is marked by "<" or ">"."""
     digits = "d" if isinstance(axis, GpusAxis) else ".6g"
     low, high = ((int(v) if digits == "d" else v) for v in (span.lo, span.hi))
     return [f"{'' if span.lo_closed else '>'}{low:{digits}}", f"{'' if span.hi_closed else '<'}{high:{digits}}"]
@@ -190,7 +190,7 @@ def _slo_lines(axis: SloAxis, answered: Mapping[str, Any], what: str) -> list[st
         return [*lines, f"the instance states no {_name(axis)}"]
     holds = answered["plan_holds"]
     if holds is None:
-        return lines  # the given plan is broken today, which is said before
+        return lines  # the given plan is broken today, which is stated before
     return [*lines, f"{what} for {_limits(axis, today, holds['from'], holds['to'])} (now {_limit(axis, today)})"]
 
 

@@ -27,7 +27,7 @@ def show_step(console: Console, step: Step, grid_gpu_s: float) -> None:
 
 
 def cost_line(rows: Sequence[Measurement], cells: int, spent_gpu_s: float, grid_gpu_s: float) -> str:
-    """What a run spent, of what one look at each of its `cells` costs."""
+    """What a run spent, of what one measurement of each of its `cells` costs."""
     share = f" ({spent_gpu_s / grid_gpu_s:.1%})" if grid_gpu_s > 0.0 else ""
     seen = len({row.key for row in rows})
     repeated = f" in {len(rows)} measurements" if len(rows) > seen else ""
@@ -35,7 +35,7 @@ def cost_line(rows: Sequence[Measurement], cells: int, spent_gpu_s: float, grid_
 
 
 def measured_line(row: Measurement) -> str:
-    """What one look showed: its cell, how it ended, the figures, the cost."""
+    """What one measurement showed: its cell, how it ended, the figures, the cost."""
     if row.status is not Status.OK:
         return f"{row.key}: {row.status} ({row.source})"
     figures = {

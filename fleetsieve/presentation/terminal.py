@@ -14,13 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fleetsieve.errors import Fault, spelled_out
-from fleetsieve.presentation.fitting import blocks, fit, wrapped
+from fleetsieve.presentation.fitting import fit, row_blocks, wrapped
 
 PLAIN_WIDTH = 160
-"""Columns of output that goes to a file or a pipe, where there is no terminal to fit and COLUMNS does not say."""
+"""Columns of output that goes to a file or a pipe, where there is no terminal to fit and COLUMNS does not state it."""
 
 WIDE = 120
-"""From this many columns on, everything of a class stands on one line."""
+"""From this many columns on, everything of a class is on one line."""
 
 
 class _Stream(Console):
@@ -63,7 +63,7 @@ def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     stated = os.environ.get("COLUMNS", "")
     width = None if stream.isatty() or stated.isdigit() else PLAIN_WIDTH
-    if stated.isdigit() and not int(stated):  # a terminal that does not know its width says 0
+    if stated.isdigit() and not int(stated):  # a terminal that does not know its width states 0
         width = shutil.get_terminal_size((PLAIN_WIDTH, 0)).columns if stream.isatty() else PLAIN_WIDTH
     return _Stream(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
@@ -92,7 +92,7 @@ def say_text(console: Console, text: Text) -> None:
 def show_table(console: Console, table: Table) -> None:
     """A table as the console has room for it; where there is no terminal, without the blanks that fill its lines."""
     if not fit(console, table):
-        for line in blocks(console, table):
+        for line in row_blocks(console, table):
             say_text(console, line)
         return
     if console.is_terminal:
@@ -105,6 +105,6 @@ def show_table(console: Console, table: Table) -> None:
 
 
 def tell_suspicions(suspicions: Iterable[Fault]) -> None:
-    """Values that can be, but look as if they were in another unit: told on standard error, never fatal."""
+    """Values that can be, but look as if they were in another unit: reported on standard error, never fatal."""
     for suspicion in suspicions:
         say(messages(), f"warning: {suspicion}", "yellow")

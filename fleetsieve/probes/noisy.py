@@ -15,14 +15,14 @@ from fleetsieve.instance import NOISE_KEYS, NOTHING_READ, THROUGHPUT, CellKey, M
 
 
 class Noisy:
-    """A probe that draws: look k at a cell is the same whenever it is asked for, and independent of every other look."""
+    """A probe that draws: measurement k of a cell is the same in any order, and independent of every other measurement."""
 
     def __init__(
         self, truth: Iterable[Measurement], spread: Mapping[str, float], *, seed: int, trial: int, looks: int
     ) -> None:
         """`truth` has one row a cell (see `long_run`); `spread` maps "ttft", "e2e", "tpot", "throughput" to σ >= 0.
 
-        Every cell of the truth can be looked at `looks` times. `seed` and `trial` are >= 0.
+        Every cell of the truth can be measured `looks` times. `seed` and `trial` are >= 0.
 
         Raises:
             UsageError: when `spread` names another quantity, or a σ is negative or not finite.
@@ -38,7 +38,7 @@ class Noisy:
 
     @property
     def looks(self) -> Mapping[CellKey, int]:
-        """How often each cell of the truth can be looked at."""
+        """How often each cell of the truth can be measured."""
         return MappingProxyType(dict.fromkeys(self._rows, self._looks))
 
     def measure(self, key: CellKey, look: int) -> Measurement:
@@ -61,7 +61,7 @@ class Noisy:
 
 
 def look_generator(seed: int, trial: int, key: CellKey, look: int) -> np.random.Generator:
-    """The generator of one look: the same for the same arguments on every machine."""
+    """The generator of one measurement: the same for the same arguments on every machine."""
     name = int.from_bytes(hashlib.sha256("\0".join(map(str, key.parts)).encode()).digest()[:8], "big")
     return np.random.default_rng([seed, trial, name, look])
 
@@ -97,7 +97,7 @@ def _times(reading: Reading, factor: float) -> Reading:
 
 
 def _mean(readings: list[Reading], *, geometric: bool) -> Reading:
-    """The mean of the values that are there; bounds alone say nothing of a long-run value."""
+    """The mean of the values that are there; bounds alone show nothing about a long-run value."""
     values = [reading.value for reading in readings if reading.value is not None]
     if not values:
         return NOTHING_READ

@@ -34,5 +34,5 @@ class SideBySide(Probe, Protocol):
         ...
 
     def cancel(self) -> None:
-        """End the looks under way, in whatever thread; their `measure` raises."""
+        """End the measurements under way, in whatever thread; their `measure` raises."""
         ...

@@ -1,4 +1,4 @@
-"""A measured table, revealed one row at a time: the k-th look at a cell takes its k-th seed.
+"""A measured table, revealed one row at a time: the k-th measurement of a cell takes its k-th seed.
 
 Rows that were measured already come before those that are hidden still; where somebody added one of the table's own by hand, it is
 not revealed again.
@@ -19,7 +19,7 @@ class Replay:
     def __init__(self, table: Iterable[Measurement], measured: Iterable[Measurement] = ()) -> None:
         """`table` holds the hidden rows in any order; the seeds of a cell are taken from the lowest up.
 
-        `measured` are the rows that a run has already, in their order: its next look at a cell takes the first other row.
+        `measured` are the rows that a run has already, in their order: its next measurement of a cell takes the first other row.
         """
         rows: dict[CellKey, list[Measurement]] = {}
         for row in measured:

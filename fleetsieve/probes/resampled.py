@@ -16,14 +16,14 @@ from fleetsieve.records import RequestRecords
 
 
 class Resampled:
-    """A probe that draws as many requests as a cell's records hold, with replacement; look k is the same whenever asked for."""
+    """A probe that draws as many requests as a cell's records hold, with replacement; measurement k is the same in any order."""
 
     def __init__(
         self, table: Iterable[Measurement], *, seed: int, trial: int, looks: int, with_records: bool = True
     ) -> None:
-        """`table` has one row a cell, with records where it succeeded; every cell of it can be looked at `looks` times.
+        """`table` has one row a cell, with records where it succeeded; every cell of it can be measured `looks` times.
 
-        Without `with_records` a look shows its point values alone.
+        Without `with_records` a measurement shows its point values alone.
 
         Raises:
             UsageError: when a row that succeeded has no records.
@@ -36,11 +36,11 @@ class Resampled:
 
     @property
     def looks(self) -> Mapping[CellKey, int]:
-        """How often each cell of the table can be looked at."""
+        """How often each cell of the table can be measured."""
         return MappingProxyType(dict.fromkeys(self._rows, self._looks))
 
     def measure(self, key: CellKey, look: int) -> Measurement:
-        """The `look`-th resample of the cell; a look that failed fails again."""
+        """The `look`-th resample of the cell; a measurement that failed fails again."""
         row = self._rows[key]
         if row.records is None:
             return replace(row, seed=look)

@@ -1,4 +1,4 @@
-"""The top of a page: what the plan serves, what the certificate says of it, what it stands on, and the figures at a glance."""
+"""The top of a page: what the plan serves, the verdict, the evidence, and the figures at a glance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetsieve.instance import Status
 from fleetsieve.live.serving.register import measured_starts_s
 from fleetsieve.loop.cost import grid_cost_gpu_s
 from fleetsieve.loop.stopping import Stop
-from fleetsieve.report.failing import failed_cells, lost_gpu_s
+from fleetsieve.report.failing import last_failures, lost_gpu_s
 from fleetsieve.report.headroom import by_class
 from fleetsieve.report.rounding import PER_CENT, gap_part, points, rate, share
 
@@ -28,11 +28,11 @@ MEANINGS = {
 """What each verdict means to somebody who meets it for the first time."""
 
 SIMULATED = "simulated"
-"""A source that has this word speaks of no GPU."""
+"""A source that has this word covers no GPU."""
 
 
 def lead(certificate: Certificate) -> str:
-    """The first sentences: what is served of the demand, class by class, and what the certificate says of it."""
+    """The first sentences: what is served of the demand, class by class, and the verdict."""
     sentences = [_served(certificate), _certified(certificate)]
     return " ".join(sentences[::-1] if certificate.verdict is Verdict.INFEASIBLE else sentences)
 
@@ -101,7 +101,7 @@ def _open(c: Certificate) -> str:
 
 
 def caveats(report: Report) -> list[str]:
-    """What stands behind the figures: where they come from, and with what confidence."""
+    """What is behind the figures: where they come from, and with what confidence."""
     c = report.certificate
     if not measured_cells(c.envelope):
         return [
@@ -141,7 +141,7 @@ def _confidence(c: Certificate) -> str:
 
 
 def _of_one(words: str) -> str:
-    """What is said of several cells, said of one."""
+    """What is stated of several cells, stated of one."""
     verb, rest = words.split(" ", 1)
     rest = rest.replace("their rows state", "its row states").replace("their", "its")
     return f"{'was' if verb == 'were' else 'is'} {rest}".replace(" and are ", " and is ")
@@ -212,7 +212,7 @@ def _gap_tile(c: Certificate) -> tuple[str, str, str]:
 def _cells_tile(report: Report) -> tuple[str, str, str]:
     c = report.certificate
     cells = [cell for cell in report.read.instance.cells if not cell.excluded]
-    failed = failed_cells(c)
+    failed = last_failures(c)
     measured = {known.key for known in measured_cells(c.envelope)} - {known.key for known in failed}
     left = len({cell.key for cell in cells} - measured - {known.key for known in failed})
     parts = [f"of {len(cells)} cells"]

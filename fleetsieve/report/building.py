@@ -1,4 +1,4 @@
-"""From a folder to the page: everything is derived anew from the files, then shown by the template."""
+"""From a folder to the page: everything is derived again from the files, then shown by the template."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:
         sensitivity: whether to compute how far the plan stays unchanged, which takes longest.
 
     Raises:
-        SolverMissing: when a library of the extra `report` is not installed, or HiGHS is absent or faulty.
+        SolverMissing: when a library of the extra `report` is not installed, or HiGHS is absent or wrong.
     """
     template = _template()
     report = report_of(read, named)
@@ -186,7 +186,7 @@ def _scales(instance: Instance) -> str:
 
 
 def _hoped(c: Certificate) -> list[dict[str, Any]]:
-    """The optimistic plan where it says more than the conservative one: never beside a certified one."""
+    """The optimistic plan where it states more than the conservative one: never beside a certified one."""
     if c.optimistic is None or (not c.blocking and c.verdict.value == "certified-feasible"):
         return []
     if c.optimistic.replica_counts == c.conservative.replica_counts:
@@ -234,7 +234,7 @@ def _run_command(report: Report, h: History) -> str:
 
 
 def _started(history: History | None) -> dict[str, str]:
-    """What the first line of a run's log says, files apart."""
+    """What the first line of a run's log states, files apart."""
     if history is None:
         return {}
     return {key: str(value) for key, value in history.start.items() if key not in ("step", "files")}
@@ -262,7 +262,7 @@ def _versions() -> Mapping[str, str]:
 
 @cache
 def _template() -> Any:
-    """The page's template, which escapes whatever is not said to be safe.
+    """The page's template, which escapes whatever is not stated to be safe.
 
     Raises:
         SolverMissing: when the template library is not installed.

@@ -36,7 +36,7 @@ def lost_gpu_s(instance: Instance, rows: Sequence[Measurement]) -> dict[int, flo
     return lost
 
 
-def failed_cells(certificate: Certificate) -> list[KnownCell]:
+def last_failures(certificate: Certificate) -> list[KnownCell]:
     """The cells whose last measurement failed, in the fixed order of names."""
     known = [
         k
@@ -93,7 +93,7 @@ def _follows(certificate: Certificate, key: CellKey) -> str:
 def failed_line(account: Account, rows: Sequence[Measurement]) -> str:
     """For the top of the page: how many cells failed and how, and what that cost; "" where none did."""
     c = account.certificate
-    failed = failed_cells(c)
+    failed = last_failures(c)
     if not failed:
         return ""
     cells = [cell for cell in c.envelope.instance.cells if not cell.excluded]
@@ -107,7 +107,7 @@ def failed_line(account: Account, rows: Sequence[Measurement]) -> str:
 def undecided_by_failures(account: Account) -> str:
     """What failures keep open and what to do; "" where no failed cell is still possible.
 
-    That the verdict waits for them alone is said only where it would be reached without them.
+    That the verdict waits for them alone is stated only where it would be reached without them.
     """
     if account.without_failed is None:
         return ""

@@ -112,7 +112,7 @@ def fewer_gpus(instance: Instance) -> int | None:
 
 
 def with_fewer(read: Folder) -> str:
-    """What today's measurements guarantee on a node (or a quarter) fewer GPUs; "" where nothing can be told."""
+    """What today's measurements guarantee on a node (or a quarter) fewer GPUs; "" where nothing is known."""
     left = fewer_gpus(read.instance)
     if left is None:
         return ""

@@ -27,7 +27,7 @@ Row = dict[str, str]
 
 
 def moves(read: Folder, *, planned: bool) -> list[Row]:
-    """One row for each number that may move: where it stands, how far today's plan carries, and what changes beyond.
+    """One row for each number that may move: where it is, how far today's plan carries, and what changes beyond.
 
     Without a plan (`planned` false) no range is given, only the verdict for each value. A study that
     the solver fails is listed as not computed, with the reason.

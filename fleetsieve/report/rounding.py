@@ -13,7 +13,7 @@ RULE = (
     "Figures that the plan guarantees are rounded down, what is still possible and the gap up: rates to 0.001 requests/s, "
     "shares to 0.1 %, gaps to 0.001; what is below 0.000001 is left out. Measured values are rounded to four digits."
 )
-"""The rule, said once on the page."""
+"""The rule, stated once on the page."""
 
 PER_CENT = "\u00a0%"
 """A line never breaks before it."""

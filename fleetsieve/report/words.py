@@ -14,8 +14,7 @@ from fleetsieve.answers.diagnosis.cells import limit_name
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.certificate import Certificate, Verdict, verdict_sentence
 from fleetsieve.certificate.sentence import listed, rests_on_bounds
-from fleetsieve.figures.states import limits_text
-from fleetsieve.figures.states import rate as rate_text
+from fleetsieve.figures.states import limits_text, rate_text
 from fleetsieve.instance import (
     DEFAULT_POOL,
     TAIL_METRICS,
@@ -46,13 +45,13 @@ def verdict_words(certificate: Certificate) -> str:
 
 
 CLOSED_LOOP = "closed-loop latency"
-"""How the statement begins that speaks of closed loops alone."""
+"""How the statement begins that covers closed loops alone."""
 
 
 def statements(certificate: Certificate) -> list[tuple[str, str]]:
     """What the verdict rests on: a name where there is one ("" otherwise), and the statement.
 
-    What the certificate says of closed loops is left out where every load is an open one.
+    The statements about closed loops are left out where every load is an open one.
     """
     named = []
     closed = any(cell.load_kind is LoadKind.CONCURRENCY for cell in certificate.envelope.instance.cells)

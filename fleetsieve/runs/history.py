@@ -38,7 +38,7 @@ class LoggedStep:
 class History:
     """The log of a run: its first line, its steps, and the certificate that it ended with (None while it has none).
 
-    `servers` are the commands of the servers that a live run started, each told once.
+    `servers` are the commands of the servers that a live run started, each reported once.
     """
 
     start: Mapping[str, Any]

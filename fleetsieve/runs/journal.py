@@ -5,9 +5,9 @@ that stops anywhere has at most one row without its line, and at most one torn l
 on, once it is known that it can. The loop is deterministic: the line that is missing is written as it would have been.
 
     run folder = instance.toml, classes.csv, cells.csv, measurements.csv, steps.jsonl,
-                 records/ (the requests of looks that have any), replay.csv and replay-records/ (the hidden table of a replay),
-                 prior.csv (where a tool's predictions order the search), certificate.json,
-                 of a live run serve.toml (as it was at the start), servers.jsonl (what was started), logs/ and load/
+                 records/ (the requests of measurements that have any), replay.csv and replay-records/ (the hidden table of a
+                 replay), prior.csv (where a tool's predictions order the search), certificate.json, of a live run serve.toml (as
+                 it was at the start), servers.jsonl (what was started), logs/ and load/
 
 The log's first line holds the SHA-256 of the files that stay as they are, and each step's line that of its measured row: a run
 whose files were edited is not resumed, for its steps would not be those of the files any more.
@@ -65,7 +65,7 @@ class Journal:
     """An open run folder; only one process can hold it."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the run at `folder`; what a kill left torn is passed over, and nothing is changed before `mend`.
+        """Open the run at `folder`; what a kill left torn is ignored, and nothing is changed before `mend`.
 
         Raises:
             UsageError: when the folder is no run, or another process holds it.
@@ -196,7 +196,7 @@ class Journal:
         """
         self._refuse_edited_files()
         for number, (row, line) in enumerate(zip(measured, self.lines[1:], strict=False), start=1):
-            # The bytes may differ where the row says the same: a spreadsheet writes 2.0 for 2.
+            # The bytes may differ where the row states the same: a spreadsheet writes 2.0 for 2.
             written = _row_digest(measurement_row(row, self._columns).encode())
             if line.get("row_sha256") not in (None, self.row_digest(number), written):
                 what = f"{self.folder / MEASURED}:{row.line}: the row of step {number} ({row.key}, seed {row.seed})"
@@ -217,7 +217,7 @@ class Journal:
         return replace(row, line=line)
 
     def _reveal_records(self, row: Measurement) -> None:
-        """The requests of a revealed look join those of the run before its row does."""
+        """The requests of a revealed measurement join those of the run before its row does."""
         name = record_name(row.key, row.seed)
         hidden = self.folder / HIDDEN_RECORDS / name
         if hidden.is_file():
@@ -240,7 +240,7 @@ class Journal:
         write_json(self.folder / CERTIFICATE, document)
 
     def close(self) -> None:
-        """Let go of the folder; what counts is on disk already, so a full disk is nothing to tell here."""
+        """Let go of the folder; what counts is on disk already, so a full disk is nothing to know here."""
         for file in (self._rows, self._steps):
             with suppress(OSError):
                 file.close()

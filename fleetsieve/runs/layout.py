@@ -22,7 +22,7 @@ Line = dict[str, Any]
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files of an instance folder that a certificate speaks of, by name; records/ has one for all its files."""
+    """SHA-256 of the files of an instance folder that a certificate covers, by name; records/ has one for all its files."""
     return digests_of(folder, (*STATED, MEASURED, RECORDS))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.files import HIDDEN_RECORDS, measurement_header, records_of
+from fleetsieve.files import HIDDEN_RECORDS, measurement_header, records_folder
 from fleetsieve.runs.layout import (
     HIDDEN,
     MEASURED,
@@ -59,8 +59,8 @@ def create(
                 shutil.copyfile(source / name, made / name)
             if hidden is not None:
                 shutil.copyfile(hidden, made / HIDDEN)
-                if records_of(hidden).is_dir():
-                    shutil.copytree(records_of(hidden), made / HIDDEN_RECORDS, copy_function=shutil.copyfile)
+                if records_folder(hidden).is_dir():
+                    shutil.copytree(records_folder(hidden), made / HIDDEN_RECORDS, copy_function=shutil.copyfile)
             if prior is not None:
                 shutil.copyfile(prior, made / PRIOR)
             if serve is not None:

@@ -1,4 +1,4 @@
-"""The certificate of a folder checked again, with all that stands around it: its engine, its last words, its stop rule."""
+"""The certificate of a folder checked again, with all that is around it: its engine, its last words, its stop rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleetsieve.runs.state import state_of
 
 
 def check_folder(document: Mapping[str, Any], read: Folder, engine: Engine) -> Checked:
-    """Whether a stored certificate follows from the files of the folder `read`; `engine` proves the upper values anew.
+    """Whether a stored certificate follows from the files of the folder `read`; `engine` proves the upper values again.
 
     A run that a stop rule ended is asked again whether, and by which figures, it would end there.
 
@@ -42,7 +42,7 @@ def _ends(document: Mapping[str, Any], history: History) -> bool:
 
 
 def _stop(document: Mapping[str, Any], read: Folder, engine: Engine) -> Stop | None:
-    """By which figures the run's stop rule ends it where it stands; None where it has none, or where that does not end it."""
+    """By which figures the run's stop rule ends it where it is; None where it has none, or where that does not end it."""
     history = read_history(read.path)
     if history is None or history.horizon_h is None:
         return None

@@ -50,7 +50,7 @@ class RunStart:
 
     @classmethod
     def read(cls, line: Mapping[str, Any]) -> RunStart:
-        """What the line of a run of any version says; what a version did not write yet has its value of then.
+        """What the line of a run of any version states; what a version did not write yet has its value of then.
 
         Raises:
             UsageError: when the line is damaged; it names the entry.

@@ -18,7 +18,7 @@ from fleetsieve.runs.layout import MEASURED, Line, digests
 from fleetsieve.runs.side_by_side import Together
 
 BY_HAND, INTERRUPTED = "added by hand", "measured before the run was interrupted"
-"""Why a row stands in the log that the loop did not ask for."""
+"""Why a row is in the log that the loop did not ask for."""
 
 
 def resume(
@@ -34,7 +34,7 @@ def resume(
     were added by hand, and are taken as such.
 
     Raises:
-        UsageError: when the log speaks of other rows than those measured, or a file or row was edited since.
+        UsageError: when the log covers other rows than those measured, or a file or row was edited since.
     """
     refuse_changed(journal, measured)
     done, made = len(journal.lines) - 1, []
@@ -52,7 +52,7 @@ def resume(
 
 
 def refuse_changed(journal: Journal, measured: Sequence[Measurement]) -> None:
-    """Refuse a run whose log speaks of other rows than those `measured`; nothing is changed.
+    """Refuse a run whose log covers other rows than those `measured`; nothing is changed.
 
     Raises:
         UsageError: when rows are missing, in another order or added between others, or a file or row was edited since.
@@ -76,7 +76,7 @@ def refuse_changed(journal: Journal, measured: Sequence[Measurement]) -> None:
 def _may_differ(journal: Journal) -> bool:
     """Whether a killed run may have stored a row that this loop would not have asked for now.
 
-    Of looks side by side the later may end first, and another version may have chosen otherwise.
+    Of measurements side by side the later may end first, and another version may have chosen otherwise.
     """
     return journal.start.max_servers != 1 or journal.start.version != __version__
 
@@ -89,7 +89,7 @@ def _unasked(sieve: Sieve, row: Measurement, reason: str) -> Experiment:
 
 
 def _refuse_between(journal: Journal, measured: Sequence[Measurement]) -> None:
-    """Refuse rows that were added between those of the log: their place tells nobody what was known when."""
+    """Refuse rows that were added between those of the log: their place shows nobody what was known when."""
     logged = [line.get("row_sha256") for line in journal.lines[1:]]
     strange, rest = [], iter(logged)
     waiting = next(rest, None)

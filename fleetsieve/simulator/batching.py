@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fleetsieve.errors import UsageError
-from fleetsieve.simulator.hardware import Engine, Replica
+from fleetsieve.simulator.hardware import EngineSpec, ReplicaSpec
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Served:
     ended_at_s: float = 0.0
 
 
-class Server:
+class SimulatedServer:
     """One replica under load; `run` serves until every request sent inside the window has ended.
 
     `sends` holds the send times in order; in a closed loop (`closed`) the end of a request sends the next one. Requests
@@ -65,8 +65,8 @@ class Server:
 
     def __init__(
         self,
-        machine: Replica,
-        engine: Engine,
+        machine: ReplicaSpec,
+        engine: EngineSpec,
         sends: list[float],
         lengths: Iterator[tuple[int, int]],
         *,

@@ -21,12 +21,12 @@ def simulate(
 ) -> None:
     """Simulate every cell of a spec and write the instance folder `out_dir` with its measurements.
 
-    `spec_path` is a simulation.toml or a folder that holds one; a copy of it goes to `out_dir`, so that the folder says
+    `spec_path` is a simulation.toml or a folder that holds one; a copy of it goes to `out_dir`, so that the folder states
     how it was made. With `records`, the requests of each run go to records/CLASS-tpN-LOAD-seedK.csv.gz.
     `progress(done, total)` is called after each run. The same spec gives the same bytes.
 
     Raises:
-        InputError: when the spec has faults; nothing is written then.
+        InputError: when the spec has errors; nothing is written then.
     """
     source = Path(spec_path)
     source = source / SPEC_NAME if source.is_dir() else source

@@ -56,7 +56,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineSpec:
     """A continuous-batching engine.
 
     `max_num_seqs` sequences run at once (>= 1) and share `max_batched_tokens` tokens per iteration (>= max_num_seqs).
@@ -79,7 +79,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaSpec:
     """One replica at a tensor-parallel degree: the coefficients of an iteration's time, in seconds, and its KV cache.
 
     `kv_tokens` is the KV cache's size in tokens (0 when the weights do not fit); block rounding is left out (at most
@@ -108,7 +108,7 @@ class Replica:
         )
 
 
-def kv_cache_tokens(llm: Llm, gpu: Gpu, engine: Engine, tp: int) -> int:
+def kv_cache_tokens(llm: Llm, gpu: Gpu, engine: EngineSpec, tp: int) -> int:
     """Tokens that fit the KV cache: floor((g (u M - reserved) - W) / k), at least 0 (vLLM, SOSP 2023, section 4)."""
     per_gpu = gpu.hbm_bytes * engine.memory_utilisation - engine.reserved_bytes_per_gpu
     return max(0, math.floor((tp * per_gpu - llm.weight_bytes) / llm.kv_bytes_per_token))
@@ -121,12 +121,12 @@ def all_reduce_s(llm: Llm, gpu: Gpu, tp: int, tokens: int) -> float:
     return ALL_REDUCES_PER_LAYER * llm.layers * (hops * gpu.link_latency_s + hops / tp * payload / gpu.link_bytes_per_s)
 
 
-def replica(llm: Llm, gpu: Gpu, engine: Engine, tp: int) -> Replica:
+def replica(llm: Llm, gpu: Gpu, engine: EngineSpec, tp: int) -> ReplicaSpec:
     """The replica of `llm` on `tp` >= 1 GPUs."""
     hbm = tp * gpu.hbm_bytes_per_s * engine.memory_efficiency
     flops = tp * gpu.flops_per_s * engine.compute_efficiency
     latency = all_reduce_s(llm, gpu, tp, 0)
-    return Replica(
+    return ReplicaSpec(
         tp=tp,
         kv_tokens=kv_cache_tokens(llm, gpu, engine, tp),
         weights_s=llm.weight_bytes / hbm,

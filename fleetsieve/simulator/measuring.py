@@ -23,7 +23,7 @@ import numpy as np
 
 from fleetsieve.errors import UsageError
 from fleetsieve.instance import DEFAULT_VARIANT, CellKey, LoadKind, Measurement, Reading, ServerKey, Status
-from fleetsieve.simulator.batching import Request, Served, Server
+from fleetsieve.simulator.batching import Request, Served, SimulatedServer
 from fleetsieve.simulator.hardware import replica
 from fleetsieve.simulator.spec import Simulation, load_label
 from fleetsieve.simulator.traffic import cell_generators, length_pairs, segment_arrivals
@@ -113,7 +113,7 @@ def _run(spec: Simulation, class_index: int, replica_server: ServerKey, load_ind
     else:
         parts = ((0.0, start), (start, end), (end, end + spec.timeout_s))
         sends = [at for a, b in parts for at in segment_arrivals(arrivals, a, b, offered, workload.arrival_cv)]
-    server = Server(
+    server = SimulatedServer(
         machine,
         spec.engine,
         sends,

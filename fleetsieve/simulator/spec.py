@@ -41,7 +41,7 @@ from fleetsieve.instance import (
     Slo,
     WorkloadClass,
 )
-from fleetsieve.simulator.hardware import KV_POLICIES, Engine, Gpu, Llm
+from fleetsieve.simulator.hardware import KV_POLICIES, EngineSpec, Gpu, Llm
 from fleetsieve.simulator.traffic import Lengths
 
 SPEC_NAME = "simulation.toml"
@@ -100,13 +100,13 @@ class Simulation:
     timeout_s: float
     llm: Llm
     gpu: Gpu
-    engine: Engine
+    engine: EngineSpec
     classes: tuple[SimulatedClass, ...]
     variants: Mapping[str, Simulation] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
-        """Where the numbers come from, as every file that holds them says it."""
+        """Where the numbers come from, as every file that holds them records it."""
         return f"simulated (fleetsieve simulator, seed {self.seed})"
 
     @property
@@ -158,7 +158,7 @@ def read_spec(path: Path) -> Simulation:
     """Parse `path`, a simulation.toml or a folder that holds one.
 
     Raises:
-        InputError: with every fault found: unknown or missing keys, values out of range, unreadable TOML.
+        InputError: with every error found: unknown or missing keys, values out of range, unreadable TOML.
     """
     file = path / SPEC_NAME if path.is_dir() else path
     reader = _Reader(str(file))
@@ -175,7 +175,7 @@ def read_spec(path: Path) -> Simulation:
 
 
 class _Reader:
-    """Turns tables into objects and gathers faults; a table with a fault gives None."""
+    """Turns tables into objects and gathers errors; a table with an error gives None."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -230,11 +230,11 @@ class _Reader:
         }
         return replace(stated, variants=variants)
 
-    def machine(self, parts: Mapping[str, dict[str, Any]], where: str) -> tuple[Llm, Gpu, Engine] | None:
-        """Model, GPU and engine; None where one of them has a fault."""
+    def machine(self, parts: Mapping[str, dict[str, Any]], where: str) -> tuple[Llm, Gpu, EngineSpec] | None:
+        """Model, GPU and engine; None where one of them has an error."""
         llm = self.build(Llm, dict(parts["model"]), f"{where}model")
         gpu = self.build(Gpu, dict(parts["gpu"]), f"{where}gpu")
-        engine = self.build(Engine, dict(parts["engine"]), f"{where}engine")
+        engine = self.build(EngineSpec, dict(parts["engine"]), f"{where}engine")
         if engine is not None:
             if engine.kv_policy not in KV_POLICIES:
                 self.fault(f"{where}engine.kv_policy", f"{engine.kv_policy!r} is none of {', '.join(KV_POLICIES)}")
@@ -242,9 +242,9 @@ class _Reader:
                 self.fault(f"{where}engine.max_num_seqs", f"{engine.max_num_seqs} exceeds max_batched_tokens")
         return (llm, gpu, engine) if llm and gpu and engine else None
 
-    def variants(self, stated: Any, parts: Mapping[str, dict[str, Any]]) -> Mapping[str, tuple[Llm, Gpu, Engine]]:
+    def variants(self, stated: Any, parts: Mapping[str, dict[str, Any]]) -> Mapping[str, tuple[Llm, Gpu, EngineSpec]]:
         """The machine of each variant: [variant.NAME.model], .gpu and .engine change keys of [model], [gpu] and [engine]."""
-        found: dict[str, tuple[Llm, Gpu, Engine]] = {}
+        found: dict[str, tuple[Llm, Gpu, EngineSpec]] = {}
         if not isinstance(stated, dict) or not all(isinstance(one, dict) for one in stated.values()):
             self.fault(
                 "variant", "is not a section; write [variant.NAME.model], [variant.NAME.gpu] or [variant.NAME.engine]"

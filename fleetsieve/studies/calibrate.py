@@ -1,9 +1,9 @@
 """The noise study: how often certificates are wrong when measurements scatter, and what the honesty of intervals costs.
 
-A table is the truth. A trial replays it with drawn looks and holds the certificate against the truth. Two treatments of the very
-same draws: "intervals" knows the spread (or the requests), turns looks into intervals and may look again; "points" takes the one
-look at a cell as exact. A trial follows from (seed, its number) alone, so the same call gives the same counts with any number of
-processes.
+A table is the truth. A trial replays it with drawn measurements and holds the certificate against the truth. Two treatments of
+the very same draws: "intervals" knows the spread (or the requests), turns looks into intervals and may look again; "points" takes
+the one measurement of a cell as exact. A trial follows from (seed, its number) alone, so the same call gives the same counts with
+any number of processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fleetsieve.loop.steps import OneByOne, steps
 from fleetsieve.probes import Probe, Replay
 from fleetsieve.probes.noisy import Noisy, long_run
 from fleetsieve.probes.resampled import Resampled
-from fleetsieve.studies.judging import Truth, engine_for
+from fleetsieve.studies.judging import Truth, engine_of
 from fleetsieve.studies.processes import shared, workers
 
 INTERVALS, POINTS = "intervals", "points"
@@ -35,7 +35,7 @@ ORDERS = 20
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """What one trial gave: its verdict, how it is wrong ("" where it is not), and what it took."""
 
     verdict: Verdict
@@ -50,8 +50,8 @@ class Outcome:
 class Setting:
     """What every trial of one treatment shares.
 
-    `table` is what looks are drawn from, one row a cell: long-run values with `spread`, the σ per quantity; or rows with records,
-    which are resampled, where `spread` is None.
+    `table` is what measurements are drawn from, one row a cell: long-run values with `spread`, the σ per quantity; or rows with
+    records, which are resampled, where `spread` is None.
     """
 
     instance: Instance
@@ -92,7 +92,7 @@ class Setting:
     @cached_property
     def engine(self) -> Engine:
         """The frontier where it accepts the instance, else the MILP."""
-        return engine_for(self.truth.envelope)
+        return engine_of(self.truth.envelope)
 
     def probe(self, trial: int) -> Probe:
         """What measures in one trial."""
@@ -102,7 +102,7 @@ class Setting:
         kept = self.treatment == INTERVALS
         return Resampled(self.table, seed=self.seed, trial=trial, looks=looks, with_records=kept)
 
-    def run(self, trial: int) -> Outcome:
+    def run(self, trial: int) -> TrialOutcome:
         """One trial, from nothing measured to its certificate."""
         return self._outcome(self._finished(self.believed, self.probe(trial), trial))
 
@@ -120,11 +120,11 @@ class Setting:
             sieve = step.sieve
         return sieve
 
-    def _outcome(self, sieve: Sieve) -> Outcome:
+    def _outcome(self, sieve: Sieve) -> TrialOutcome:
         judged = self.truth.judge(sieve.certificate)
         cells = len({row.key for row in sieve.measurements})
         looks = len(sieve.measurements)
-        return Outcome(sieve.certificate.verdict, judged.fault, judged.regret, sieve.spent_gpu_s, looks, cells)
+        return TrialOutcome(sieve.certificate.verdict, judged.fault, judged.regret, sieve.spent_gpu_s, looks, cells)
 
 
 def settings(
@@ -175,10 +175,10 @@ def trials(
     *,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[tuple[Outcome, ...], ...]:
+) -> tuple[tuple[TrialOutcome, ...], ...]:
     """`count` trials of every setting, in order of their numbers, over `jobs` processes.
 
-    `progress(done, total)` is told after each trial.
+    `progress(done, total)` is called after each trial.
 
     Raises:
         UsageError: when `count` or `jobs` is below 1.
@@ -186,7 +186,7 @@ def trials(
     if count < 1 or jobs < 1:
         raise UsageError(f"{count} trials over {jobs} processes: both must be 1 or more")
     tasks = [(place, trial) for trial in range(count) for place in range(len(chosen))]
-    outcomes: list[list[Outcome]] = [[] for _ in chosen]
+    outcomes: list[list[TrialOutcome]] = [[] for _ in chosen]
     for done, ((place, _), outcome) in enumerate(zip(tasks, _outcomes(chosen, tasks, jobs), strict=True), start=1):
         outcomes[place].append(outcome)
         if progress is not None:
@@ -194,7 +194,7 @@ def trials(
     return tuple(tuple(of_setting) for of_setting in outcomes)
 
 
-def _outcomes(chosen: Sequence[Setting], tasks: Sequence[tuple[int, int]], jobs: int) -> Iterator[Outcome]:
+def _outcomes(chosen: Sequence[Setting], tasks: Sequence[tuple[int, int]], jobs: int) -> Iterator[TrialOutcome]:
     if jobs == 1:
         yield from (chosen[place].run(trial) for place, trial in tasks)
         return
@@ -203,7 +203,7 @@ def _outcomes(chosen: Sequence[Setting], tasks: Sequence[tuple[int, int]], jobs:
         yield from pool.map(_run, tasks, chunksize=chunk)
 
 
-def _run(task: tuple[int, int]) -> Outcome:
+def _run(task: tuple[int, int]) -> TrialOutcome:
     place, trial = task
     setting: Setting = shared()[place]
     return setting.run(trial)

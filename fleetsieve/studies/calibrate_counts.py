@@ -1,4 +1,4 @@
-"""What the trials of a noise study say together: counts, rates with exact intervals, costs; for JSON and for people."""
+"""What the trials of a noise study state together: counts, rates with exact intervals, costs; for JSON and for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from fleetsieve.bounds.statistics.intervals import success_interval
 from fleetsieve.certificate import Verdict
 from fleetsieve.interval import Interval
-from fleetsieve.studies.calibrate import Outcome
+from fleetsieve.studies.calibrate import TrialOutcome
 from fleetsieve.studies.judging import FAULTS
 
 SIDE = 0.025
@@ -55,7 +55,7 @@ class Counts:
     exact_gpu_s: float
 
     @classmethod
-    def of(cls, treatment: str, outcomes: Sequence[Outcome], exact_gpu_s: float) -> Counts:
+    def of(cls, treatment: str, outcomes: Sequence[TrialOutcome], exact_gpu_s: float) -> Counts:
         """The counts of one treatment; `exact_gpu_s` is what the replay of the truth itself costs."""
         certified = [o.regret for o in outcomes if o.verdict is Verdict.FEASIBLE and o.regret is not None]
         return cls(
@@ -109,7 +109,7 @@ class Counts:
         }
 
 
-def study_document(
+def calibration_document(
     instance: str, noise: Any, policy: str, seed: int, nominal: float, counts: Iterable[Counts]
 ) -> dict[str, Any]:
     """The whole study as JSON values; `noise` is σ per quantity, or "records"; `nominal` is 1 - confidence."""

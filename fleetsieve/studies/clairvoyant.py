@@ -37,7 +37,7 @@ GROWTHS = 4
 class Floor:
     """What the cheapest certifying set costs, in GPU-seconds: proven to lie between the two bounds, which agree if `exact`.
 
-    `cells` certify and cost `upper_gpu_s`; with nothing that certifies they are empty and the bound is infinite. `reason` says
+    `cells` certify and cost `upper_gpu_s`; with nothing that certifies they are empty and the bound is infinite. `reason` states
     why the bounds differ.
     """
 
@@ -57,7 +57,7 @@ def clairvoyant(
     start: Iterable[CellKey] = (),
     time_limit_s: float | None = None,
 ) -> Floor:
-    """The floor of an instance whose whole table is known; each cell counts with its first look.
+    """The floor of an instance whose whole table is known; each cell counts with its first measurement.
 
     Args:
         instance: with ε and η as the loop uses them.

@@ -28,7 +28,7 @@ from fleetsieve.loop.sieve import Sieve
 from fleetsieve.loop.steps import OneByOne, steps
 from fleetsieve.probes import Replay
 from fleetsieve.studies.clairvoyant import clairvoyant
-from fleetsieve.studies.judging import Truth, engine_for
+from fleetsieve.studies.judging import Truth, engine_of
 from fleetsieve.studies.processes import shared, workers
 
 CLAIRVOYANT = "clairvoyant"
@@ -37,7 +37,7 @@ CLAIRVOYANT = "clairvoyant"
 
 @dataclass(frozen=True)
 class Case:
-    """One instance with its whole table; `digest` tells it from others in stored results."""
+    """One instance with its whole table; `digest` distinguishes it from others in stored results."""
 
     name: str
     instance: Instance
@@ -58,12 +58,12 @@ class Case:
 
     @cached_property
     def truth(self) -> Truth:
-        """What plans are held against: each cell at its first look."""
+        """What plans are held against: each cell at its first measurement."""
         return Truth.of(self.instance, self.first_looks)
 
     @cached_property
     def first_looks(self) -> tuple[Measurement, ...]:
-        """The first look at each cell of the table."""
+        """The first measurement of each cell of the table."""
         probe = Replay(self.table)
         return tuple(probe.measure(key, 0) for key in sorted(probe.looks))
 
@@ -131,10 +131,10 @@ SEEDS_PER_TASK = 10
 FLOOR_LIMIT_S = 60.0
 
 
-def run(case: Case, policy: str, seed: int) -> Run:
+def replayed(case: Case, policy: str, seed: int) -> Run:
     """One replay from nothing measured to its end."""
     instance, probe = case.instance, Replay(case.table)
-    engine = engine_for(case.truth.envelope)
+    engine = engine_of(case.truth.envelope)
     sieve = Sieve.start(instance, policy=policy_named(policy), engine=engine, seed=seed, looks=probe.looks)
     curve = [(0.0, _regret(case, sieve))]
     by_class = dict.fromkeys((c.name for c in instance.classes), 0.0)
@@ -177,11 +177,11 @@ def tasks(cases: Sequence[Case], policies: Sequence[str], orders: int, seed: int
 def _done(case: Case, task: Task, time_limit_s: float) -> list[dict[str, Any]]:
     """The results of one task, as JSON values."""
     if task.policy == CLAIRVOYANT:
-        engine = engine_for(case.truth.envelope)
+        engine = engine_of(case.truth.envelope)
         found = clairvoyant(case.instance, case.table, engine=engine, time_limit_s=time_limit_s)
         upper = found.upper_gpu_s if math.isfinite(found.upper_gpu_s) else None  # JSON has no infinity
         return [asdict(FloorFound(found.lower_gpu_s, upper, found.exact, found.reason))]
-    return [_kept(run(case, task.policy, seed)) for seed in task.seeds]
+    return [_kept(replayed(case, task.policy, seed)) for seed in task.seeds]
 
 
 class Store:

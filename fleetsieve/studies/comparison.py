@@ -1,4 +1,4 @@
-"""What a comparison says: means with bootstrap intervals, savings, regrets, and ratios to the clairvoyant floor."""
+"""What a comparison states: means with bootstrap intervals, savings, regrets, and ratios to the clairvoyant floor."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def mean_of(sample: Any, axis: int = -1) -> Any:
 
 
 def saving(spent_gpu_s: Any, random: Any, axis: int = -1) -> Any:
-    """The share of the mean of `random` that the mean of `own` saves, as a statistic for `interval95`."""
+    """The share of the mean of `random` that the mean of `spent_gpu_s` saves, as a statistic for `interval95`."""
     return 1.0 - np.mean(spent_gpu_s, axis=axis) / np.mean(random, axis=axis)
 
 
@@ -91,7 +91,7 @@ class Summary:
     fewest_cells: int
 
 
-def summarise(results: Results, policy: str) -> Summary:
+def policy_summary(results: Results, policy: str) -> Summary:
     """What one policy did on one instance."""
     runs = results.runs[policy]
     spent = [run.spent_gpu_s for run in runs]
@@ -135,7 +135,7 @@ def _instance(results: Results) -> dict[str, Any]:
         "instance": results.case.name,
         "full_grid_gpu_s": results.case.grid_gpu_s,
         "clairvoyant": asdict(results.floor) if results.floor is not None else None,
-        "policies": [_policy(summarise(results, policy)) for policy in results.runs],
+        "policies": [_policy(policy_summary(results, policy)) for policy in results.runs],
     }
 
 

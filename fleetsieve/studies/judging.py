@@ -53,7 +53,7 @@ class Truth:
             SolveFailed: when the engine gives no best plan.
         """
         envelope = Envelope.of(instance, table)
-        best = engine_for(envelope).optimise(envelope.conservative).allocation
+        best = engine_of(envelope).optimise(envelope.conservative).allocation
         if best is None:
             raise SolveFailed(f"{instance.name}: the whole table has no best plan", "an empty fleet always has one")
         return cls(envelope, best)
@@ -89,6 +89,6 @@ class Truth:
         return "infeasible" if certificate.verdict is Verdict.INFEASIBLE and met else ""
 
 
-def engine_for(envelope: Envelope) -> Engine:
+def engine_of(envelope: Envelope) -> Engine:
     """The engine that fits every problem of the instance: before anything is measured every configuration is possible."""
     return engines.engine_for(Envelope.of(envelope.instance).optimistic)

@@ -1,4 +1,4 @@
-"""Worker processes of a study: they share one value, end with the study however it ends, and a lost one is told."""
+"""Worker processes of a study: they share one value, end with the study however it ends, and a lost one is reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def workers(jobs: int, value: object, hint: str = "try fewer --jobs") -> Iterato
     """A pool of `jobs` processes that have `value` at hand (see `shared`), sent once and not with every task.
 
     Raises:
-        FleetSieveError: when a process ended before its work was done; `hint` says what to try.
+        FleetSieveError: when a process ended before its work was done; `hint` states what to try.
     """
     others = set(active_children())
     threads = os.environ.get(THREADS)

@@ -23,7 +23,7 @@ MM+(S) <= MM+(S') and MM-(S') <= m*(S') <= m*(S), so MM+(S) - m*(S) <= MM+(S') -
 m*(S') <= m*(S) under a θ+ that is no lower, so it is at least GP+(S; m*(S)). The plan A- after S' has min fulfilment at least
 MM+(S') - ε >= MM+(S) - ε and is a plan under θ-(S), so its goodput is at most GP-(S; MM+(S) - ε).                              []
 
-It speaks of single looks at cells, and of fleets of one pool where counting GPUs is enough to place replicas.
+It covers single measurements of cells, and of fleets of one pool where counting GPUs is enough to place replicas.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Relaxation:
     """R for one instance and its whole table."""
 
     def __init__(self, instance: Instance, table: Mapping[CellKey, Measurement]) -> None:
-        """`table` has one look at each cell that can be measured."""
+        """`table` has one measurement of each cell that can be measured."""
         whole = Envelope.of(instance, table.values())
         self._instance, self._gpus = instance, instance.fleet.gpus
         self._views = {name: class_envelope.view for name, class_envelope in whole.classes.items()}

@@ -10,7 +10,7 @@ from fleetsieve_models.problem import Name
 from fleetsieve.instance import CellKey
 from fleetsieve.studies.compare import Case
 from fleetsieve.studies.decision_rules import DecisionRule
-from fleetsieve.studies.judging import engine_for
+from fleetsieve.studies.judging import engine_of
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Verdictless:
         return {"rule": self.name, "cost_gpu_s": self.cost_gpu_s, "missing_slo": missing, "regret": self.regret}
 
 
-def judged(case: Case, rule: DecisionRule) -> Verdictless:
+def rule_result(case: Case, rule: DecisionRule) -> Verdictless:
     """A rule's plan on a case."""
-    decided = rule.decide(case.instance, case.first_looks, engine_for(case.truth.envelope))
+    decided = rule.decide(case.instance, case.first_looks, engine_of(case.truth.envelope))
     missing = tuple(key for key in sorted(decided.replicas) if not case.truth.envelope[key].committable)
     replicas: dict[Name, int] = {key: count for key, count in decided.replicas.items()}  # noqa: C416
     regret = None if missing else case.truth.regret(replicas)

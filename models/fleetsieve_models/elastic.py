@@ -26,7 +26,7 @@ def elastic(problem: FleetProblem) -> pyo.ConcreteModel:
         lack_k  min  p_i λ_i l_i         of the k-th critical class, asked with lack held: who lacks what
 
     Takes the problem of the best realisation. Critical classes without any configuration are left out: no number of
-    GPUs helps them, and the caller says so. Gives a model like `lexicographic`, over `enlarged(problem)`.
+    GPUs helps them, and the caller sets it. Gives a model like `lexicographic`, over `enlarged(problem)`.
     """
     large = enlarged(problem)
     critical = {c.name: c for c in served_classes(large) if c.floor is not None}

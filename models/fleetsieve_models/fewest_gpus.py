@@ -26,7 +26,7 @@ def fewest_gpus(problem: FleetProblem) -> pyo.ConcreteModel:
         price   min  Σ_q (price of a GPU of the pool of q, per hour) g_q n_q
 
     Takes the problem; how many GPUs its pools have is ignored, how many make a node is not. Classes without any
-    configuration are left out: the caller says so. Gives a model like `lexicographic`, over `enlarged(problem)`.
+    configuration are left out: the caller states so. Gives a model like `lexicographic`, over `enlarged(problem)`.
     """
     large = enlarged(problem)
     served = {c.name: c for c in served_classes(large)}

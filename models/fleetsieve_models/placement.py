@@ -1,8 +1,8 @@
 """Replicas on nodes: when counting GPUs is enough, and what to add to a formulation when it is not.
 
 A replica lives on one node, so 3 + 3 free GPUs do not host one replica of 4. Instead of integers per node, which a
-solver can permute at will, a formulation counts node PATTERNS: the integer z_π says how many nodes are filled as π
-says, and for every replica size g
+solver can permute at will, a formulation counts node PATTERNS: the integer z_π states how many nodes are filled as π
+states, and for every replica size g
 
     Σ_q w_gq n_q <= Σ_π a_gπ z_π,
     Σ_{π of full nodes} z_π <= number of full nodes,    Σ_{π of the partial node} z_π <= 1
@@ -126,7 +126,7 @@ class _Packing:
         """Take out the pairs of replicas that fill a node exactly; each has a node of its own in some best packing.
 
         For a + b = the node: whatever shares a node with a is at most b and can change places with b; and where a
-        stands on the partial node, whatever shares a node with b is at most a and can change places with a.
+        is on the partial node, whatever shares a node with b is at most a and can change places with a.
         """
         taken = 0
         for size in list(self.items):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetsieve.answers.diagnosis import Known, account, account_document, cell_accounts
+from fleetsieve.answers.diagnosis import Knowledge, account, account_document, cell_accounts
 from fleetsieve.bounds.envelope import Envelope
 from fleetsieve.bounds.standing import standings
 from fleetsieve.certificate import Verdict, certify, verdict_sentence
@@ -30,7 +30,7 @@ def test_every_cell_has_an_account_in_the_order_of_the_instance(states):
         told = account(sieve).cells
         assert [cell.key for cell in told] == [cell.key for cell in sieve.instance.cells]
         measured = {row.key for row in sieve.measurements}
-        assert {cell.key for cell in told if cell.known is Known.MEASURED} == measured
+        assert {cell.key for cell in told if cell.known is Knowledge.MEASURED} == measured
 
 
 @pytest.mark.slow

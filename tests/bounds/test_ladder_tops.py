@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.bounds.ladder_tops import LadderTop, ladder_tops, ladder_top_sentence
+from fleetsieve.bounds.ladder_tops import LadderTop, ladder_top_sentence, ladder_tops
 from fleetsieve.instance import Cell, CellKey, Fleet, Instance, LoadKind, Measurement, Pool, Reading, Slo, WorkloadClass
 
 CLOSED, OPEN = LoadKind.CONCURRENCY, LoadKind.RATE

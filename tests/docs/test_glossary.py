@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetsieve.answers.diagnosis.cells import Known
+from fleetsieve.answers.diagnosis.cells import Knowledge
 from fleetsieve.bounds.assumptions import DEFAULTS
 from fleetsieve.certificate import Verdict
 from fleetsieve.cli.main import call
@@ -36,7 +36,7 @@ def test_no_term_has_two_meanings() -> None:
     assert sorted(found) == sorted(set(found))
 
 
-@pytest.mark.parametrize("names", [DEFAULTS, Verdict, Known, Status, LoadKind])
+@pytest.mark.parametrize("names", [DEFAULTS, Verdict, Knowledge, Status, LoadKind])
 def test_every_name(names) -> None:
     assert [str(name) for name in names if str(name) not in terms()] == []
 

@@ -13,7 +13,7 @@ from fleetsieve.figures.gap import gap_rows
 from fleetsieve.figures.grid import grid_rows
 from fleetsieve.figures.rungs import ladder_rows, limited_metrics
 from fleetsieve.figures.served import served_rows
-from fleetsieve.figures.states import State, state_of
+from fleetsieve.figures.states import State, cell_state
 from fleetsieve.instance import TAIL_METRICS, CellKey
 from fleetsieve.runs.history import History, LoggedStep
 
@@ -65,7 +65,7 @@ def test_every_cell_of_the_grid_has_its_state(four_classes):
             (f"TP{tp}", rung) for tp in (1, 2, 4, 8) for rung in range(1, 9)
         ]
     for cell in envelope.instance.cells:
-        b, state = envelope[cell.key], state_of(four_classes, cell.key)
+        b, state = envelope[cell.key], cell_state(four_classes, cell.key)
         assert (state is State.PLANNED) == (cell.key in four_classes.conservative.replica_counts)
         assert b.committable == (state in (State.PLANNED, State.USABLE))
         assert b.possible == (state in (State.PLANNED, State.USABLE, State.OPEN, State.STRADDLES))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetsieve.allocation import evaluate
 from fleetsieve.figures.allocation import IN_A_ROW, MANY_NODES, allocation_rows
-from fleetsieve.figures.packing import merged, pack
+from fleetsieve.figures.packing import merged_nodes, pack
 
 POOLS = st.builds(GpuPool, st.just("a"), st.integers(1, 40), st.sampled_from([None, 4, 6, 8]))
 
@@ -67,7 +67,7 @@ def test_a_large_fleet_draws_equal_nodes_once():
     many = plan(GpuPool("default", 8 * 500, 8), {8: 400})
     nodes = pack(many)
     assert len(nodes) == 500 > MANY_NODES
-    assert sum(node.count for node in merged(nodes)) == 500
+    assert sum(node.count for node in merged_nodes(nodes)) == 500
     boxes, frames = allocation_rows(many)
     assert len(boxes) == 16
     assert len(frames) == 1

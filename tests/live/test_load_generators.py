@@ -24,12 +24,12 @@ import pytest
 
 from fleetsieve.instance import CellKey, Measurement, Status
 from fleetsieve.live.load.aiperf import AIPerf
-from fleetsieve.live.load.doubts import LEAST_IN_FLIGHT
 from fleetsieve.live.load.outcome import measured
-from fleetsieve.live.load.protocol import Ending, Flow, LoadGenerator
+from fleetsieve.live.load.protocol import Flow, GeneratorEnding, LoadGenerator
 from fleetsieve.live.load.schedule import Shape, Tokens, closed_loop, open_loop
 from fleetsieve.live.load.traces import Trace
 from fleetsieve.live.load.vllm_bench import VllmBench
+from fleetsieve.live.load.warnings import LEAST_IN_FLIGHT
 from fleetsieve.live.serving.config import read_serve_config
 from fleetsieve.live.serving.metrics import deltas
 from fleetsieve.live.serving.register import Register
@@ -131,7 +131,7 @@ def test_latencies_and_lengths_are_those_of_the_server(generator, tmp_path):
         told = {name: server.metric(f"{name}_seconds_sum") for name in ("time_to_first_token", "e2e_request_latency")}
         counted = server.metric("e2e_request_latency_seconds_count")
         hits = server.metric("prefix_cache_hits_total")
-    assert sent.as_asked, sent.doubts
+    assert sent.as_asked, sent.warnings
     assert sent.exit_code == 0
     assert {row.status for row in sent.rows} == {"ok"}
     assert [row.input_tokens for row in sent.rows] == schedule.input_tokens.tolist()
@@ -158,15 +158,15 @@ def test_every_fault_of_a_server_is_a_failure_of_its_own_request(aiperf, tmp_pat
     ]
     assert len(sent.rows) == 70
     assert [row.status for row in sent.rows] == expected
-    assert sent.ending is Ending.DONE
-    assert sent.as_asked, sent.doubts
+    assert sent.ending is GeneratorEnding.DONE
+    assert sent.as_asked, sent.warnings
     assert sum(sent.failures.values()) == sum(row.status != "ok" for row in sent.rows if row.sent_at_s >= 0.0)
     ok = [row for row in sent.rows if row.status == "ok"]
     assert max(row.e2e_s for row in ok) < 1.0, "a stalled stream is no latency"
 
 
 @pytest.mark.parametrize(
-    ("tokens", "faults", "status", "doubts"),
+    ("tokens", "faults", "status", "warnings"),
     [
         (1, (), Status.OK, ()),
         (1, ("--one-chunk",), Status.OK, ()),
@@ -181,13 +181,13 @@ def test_every_fault_of_a_server_is_a_failure_of_its_own_request(aiperf, tmp_pat
     ],
     ids=["one-token", "one-token-at-once", "one-piece", "half", "none"],
 )
-def test_short_answers_are_what_they_are(aiperf, tmp_path, tokens, faults, status, doubts):
+def test_short_answers_are_what_they_are(aiperf, tmp_path, tokens, faults, status, warnings):
     shape = Shape(Tokens(20, 20), Tokens(tokens, tokens))
     schedule = open_loop(shape, 20.0, warmup_s=0.5, window_s=3.0, cooldown_s=0.5, seed=5, token_ids=IDS)
     with hostile(*faults) as server:
         sent = aiperf.send(schedule, server.url, "tiny", tmp_path / "load", 60.0)
     assert measured(Measurement(CellKey("chat", 1, "r20")), sent).status is status, sent.failures
-    assert sent.doubts == doubts
+    assert sent.warnings == warnings
 
 
 def test_a_closed_loop_holds_its_concurrency_and_stops_when_its_window_has_ended(aiperf, tmp_path):
@@ -195,7 +195,7 @@ def test_a_closed_loop_holds_its_concurrency_and_stops_when_its_window_has_ended
     schedule = closed_loop(shape, 4, warmup_s=1.0, window_s=4.0, seed=5, token_ids=IDS)
     with hostile("--max-num-seqs", "4", "--tpot-s", "0.012") as server:
         sent = aiperf.send(schedule, server.url, "tiny", tmp_path / "load", 60.0)
-    assert sent.as_asked, sent.doubts
+    assert sent.as_asked, sent.warnings
     assert {row.status for row in sent.rows} == {"ok"}
     assert sent.in_flight == pytest.approx(4.0, rel=0.1)
     assert len(sent.rows) < len(schedule)
@@ -228,7 +228,7 @@ def test_at_its_deadline_the_generator_is_gone_and_what_it_saw_is_kept(aiperf, t
         start = time.monotonic()
         sent = slow.send(even_load(), server.url, "tiny", tmp_path / "load", 20.0, watch=lambda f: bool(seen.append(f)))
     assert time.monotonic() - start < 35.0
-    assert sent.ending is Ending.DEADLINE
+    assert sent.ending is GeneratorEnding.DEADLINE
     assert not sent.as_asked
     counts = Counter(row.status for row in sent.rows)
     assert counts["ok"] == 56
@@ -249,7 +249,7 @@ def test_sending_stops_when_the_watcher_says_so(aiperf, tmp_path):
             watch=lambda flow: flow.succeeded >= 20,
         )
     assert time.monotonic() - start < 40.0
-    assert sent.ending is Ending.STOPPED
+    assert sent.ending is GeneratorEnding.STOPPED
     assert 20 <= Counter(row.status for row in sent.rows)["ok"] < 500
 
 
@@ -295,5 +295,5 @@ def test_a_real_vllm_agrees_on_every_request(aiperf, real_server, tmp_path, kind
         assert 0.5 * held <= sent.in_flight <= 1.01 * held, (
             "a busy client leaves places of the loop empty, and fills none twice"
         )
-        told_so = any(f"requests were in flight on average, of {held}" in doubt for doubt in sent.doubts)
-        assert told_so == (sent.in_flight < LEAST_IN_FLIGHT * held), sent.doubts
+        told_so = any(f"requests were in flight on average, of {held}" in warning for warning in sent.warnings)
+        assert told_so == (sent.in_flight < LEAST_IN_FLIGHT * held), sent.warnings

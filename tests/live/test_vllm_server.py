@@ -23,7 +23,7 @@ import pytest
 from fleetsieve.instance import Status
 from fleetsieve.live.processes.session import identity_of
 from fleetsieve.live.serving.config import ServeConfig, read_serve_config
-from fleetsieve.live.serving.metrics import ClientMeans, compare, deltas, missing
+from fleetsieve.live.serving.metrics import ClientMeans, deltas, mean_differences, missing
 from fleetsieve.live.serving.register import Register, living, stop_orphans
 from fleetsieve.live.serving.server import Server
 
@@ -118,12 +118,12 @@ def test_every_metric_is_there_and_agrees_with_the_client(server: Server) -> Non
             seen = [ask(server, prompt_of(seed), 30) for seed in range(first, first + 8)]
         client = ClientMeans(8, sum(ttft for ttft, _ in seen) / 8, sum(e2e for _, e2e in seen) / 8)
         own = deltas(before, server.scrape())
-        if not compare(client, own):
+        if not mean_differences(client, own):
             break
-    assert compare(client, own) == []
+    assert mean_differences(client, own) == []
     assert (own.finished, own.preemptions, own.prefix_hit_share) == (8, 0, 0.0)
     doubled = replace(client, ttft_mean_s=2 * (client.ttft_mean_s or 0) + 0.1)
-    assert "mean time to first token" in compare(doubled, own)[0]
+    assert "mean time to first token" in mean_differences(doubled, own)[0]
 
 
 def test_the_prefix_cache_is_reset(server: Server) -> None:

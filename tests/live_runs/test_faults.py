@@ -67,7 +67,7 @@ def test_a_server_that_is_never_ready(cli, live, tmp_path) -> None:
         (["--short-every", "1"], "rejected", (0.0, 0.0), "fewer tokens than asked for"),
         (["--error-every", "1"], "crashed", (0.0, 0.0), "an error in the stream"),
         (["--stall-every", "1"], "timeout", (0.0, 0.0), "TimeoutError"),
-        (["--false-metrics", "--ttft-s", "0.3"], "ok", (1.0, 1.0), "doubtful: mean time to first token"),
+        (["--false-metrics", "--ttft-s", "0.3"], "ok", (1.0, 1.0), "warning: mean time to first token"),
         (["--no-metrics"], "ok", (1.0, 1.0), ""),
     ],
     ids=lambda value: value[0].strip("-") + (f"-{value[1]}" if value[1:] else "") if isinstance(value, list) else "",

@@ -41,4 +41,4 @@ def test_a_closed_loop_that_was_not_held_does_not_count(cli, live, tmp_path) -> 
     (row,) = rows(run)
     assert row["status"] == "rejected"
     assert "not valid: the load was not held: at most " in row["source"]
-    assert "requests were in flight, of 4; doubtful" in row["source"]
+    assert "requests were in flight, of 4; warning" in row["source"]

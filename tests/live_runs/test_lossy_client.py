@@ -92,7 +92,7 @@ def test_few_refusals_do_not_excuse_a_loop_with_empty_places(cli, live, tmp_path
     assert (row["status"], "repeated once: the load was not held" in row["source"]) == ("ok", True)
 
 
-def test_what_others_send_to_their_server_is_a_doubt(cli, live, tmp_path) -> None:
+def test_what_others_send_to_their_server_is_a_warning(cli, live, tmp_path) -> None:
     port = ports()[0]
     made = lossy(live, "--twice", 1, serve='served_name = "theirs"')
     with subprocess.Popen([*PYTHON, str(HOSTILE), "theirs", "--port", str(port)], stdout=subprocess.PIPE) as theirs:

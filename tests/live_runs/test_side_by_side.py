@@ -12,7 +12,7 @@ from live_runs.instances import events, rows, steps
 from fleetsieve.files import RequestRow
 from fleetsieve.instance import CellKey
 from fleetsieve.live.beside import Load, disturbance
-from fleetsieve.live.load.protocol import Ending, Sent
+from fleetsieve.live.load.protocol import GeneratorEnding, Sent
 from fleetsieve.presentation.live import LiveView
 
 
@@ -53,7 +53,7 @@ def look(slower: float, *, count: int = 200, beside_from: int = 100, seed: int =
     noise = np.exp(np.random.default_rng(seed).normal(0.0, 0.05, count))
     e2e_s = [0.2 * n * (slower if i >= beside_from else 1.0) for i, n in enumerate(noise)]
     sent = tuple(RequestRow(float(i), float(i), 20, 10, 0.01, e2e, "ok") for i, e2e in enumerate(e2e_s))
-    return Sent(sent, float(count), 1000.0, Ending.DONE, 0, float(count), 0.0)
+    return Sent(sent, float(count), 1000.0, GeneratorEnding.DONE, 0, float(count), 0.0)
 
 
 OWN = Load(CHAT, 999.0, 1200.0)

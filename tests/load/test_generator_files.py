@@ -9,7 +9,7 @@ import pytest
 
 from fleetsieve.errors import UsageError
 from fleetsieve.live.load.aiperf import payload_rows, read_record
-from fleetsieve.live.load.answers import Answer, judged
+from fleetsieve.live.load.answers import RequestAnswer, answer_status
 from fleetsieve.live.load.schedule import Shape, Tokens, closed_loop, open_loop
 from fleetsieve.live.load.vllm_bench import VllmBench, read_result, trace_rows
 
@@ -40,8 +40,8 @@ def test_a_record_of_aiperf():
     assert answer.sent_unix_s == pytest.approx(1796025449.8141796, abs=1e-6)
     assert (answer.request, answer.input_tokens, answer.output_tokens, answer.failure) == (12, 50, 20, "")
     assert (answer.ttft_s, answer.e2e_s) == (pytest.approx(0.058001971), pytest.approx(0.093416159))
-    assert judged(answer, 20) == ("ok", "")
-    assert judged(answer, 21)[0] == "failed"
+    assert answer_status(answer, 20) == ("ok", "")
+    assert answer_status(answer, 21)[0] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_record_of_aiperf():
 )
 def test_an_error_of_aiperf(error, status):
     answer = record(metrics={}, error=error)
-    assert judged(answer, 20)[0] == status
+    assert answer_status(answer, 20)[0] == status
     assert str(error["message"]).split()[0] in answer.reason
     assert answer.e2e_s == pytest.approx(0.093416159)
 
@@ -66,13 +66,13 @@ def test_an_answer_without_text_is_one_without_a_token():
     """As AIPerf 0.13 wrote it of a server that answers with nothing but its usage."""
     message = "InvalidInferenceResultError('Invalid inference result: No responses with actual content were received')"
     answer = record(metrics={}, error={"type": "InvalidInferenceResultError", "message": message})
-    assert (answer.output_tokens, judged(answer, 1)) == (0, ("failed", "the answer brought no token"))
+    assert (answer.output_tokens, answer_status(answer, 1)) == (0, ("failed", "the answer brought no token"))
 
 
 def test_a_success_of_aiperf_that_has_no_token_count_is_none():
     # What it writes of a stream that ended in an error event: error is absent.
     answer = record(metrics={name: METRICS[name] for name in ("request_latency", "time_to_first_token")})
-    assert judged(answer, 20)[0] == "failed"
+    assert answer_status(answer, 20)[0] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_result_of_vllm_bench(tmp_path):
     path.write_text(json.dumps(told))
     answers = read_result(path)
     assert [answer.request for answer in answers] == [0, 1, 2], "the last was never sent"
-    assert [judged(answer, 20)[0] for answer in answers] == ["ok", "rejected", "failed"]
+    assert [answer_status(answer, 20)[0] for answer in answers] == ["ok", "rejected", "failed"]
     assert answers[2].sent_unix_s - answers[0].sent_unix_s == pytest.approx(1.0)
     path.write_text(json.dumps(told)[:-5])
     assert read_result(path) == read_result(tmp_path / "none.json") == []
@@ -139,4 +139,4 @@ def test_a_program_that_writes_nothing_is_a_failure_of_every_request(tmp_path):
 
 
 def test_what_is_judged_of_an_answer_without_latencies():
-    assert judged(Answer(0, 1.0, output_tokens=5), 5)[0] == "failed"
+    assert answer_status(RequestAnswer(0, 1.0, output_tokens=5), 5)[0] == "failed"

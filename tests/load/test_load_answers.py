@@ -13,15 +13,25 @@ from hypothesis import strategies as st
 from fleetsieve.files.faults import FaultList
 from fleetsieve.files.records import RequestRow, read_records, write_records
 from fleetsieve.instance import CellKey, Measurement, Status
-from fleetsieve.live.load.answers import CUT, NO_COUNT, NO_RECORD, NO_TOKEN, Answer, Exit, complete, sent_of, window_of
-from fleetsieve.live.load.doubts import places_of_failures
-from fleetsieve.live.load.outcome import measured, records_of, status_of
-from fleetsieve.live.load.protocol import Ending, Heard, Sent
+from fleetsieve.live.load.answers import (
+    CUT,
+    NO_COUNT,
+    NO_RECORD,
+    NO_TOKEN,
+    Exit,
+    RequestAnswer,
+    complete,
+    sent_of,
+    window_of,
+)
+from fleetsieve.live.load.outcome import measured, request_records, status_of
+from fleetsieve.live.load.protocol import GeneratorEnding, Heard, Sent
 from fleetsieve.live.load.schedule import Schedule
 from fleetsieve.live.load.unrecorded import why_unrecorded
+from fleetsieve.live.load.warnings import places_of_failures
 
 START = 1.8e9  # on the wall clock
-DONE = Exit(Ending.DONE, 0, 20.0, 3.0)
+DONE = Exit(GeneratorEnding.DONE, 0, 20.0, 3.0)
 
 
 def open_schedule(due=(-1.0, -0.5, 0.0, 1.0, 2.5, 3.0, 4.5), window=4.0):
@@ -35,7 +45,7 @@ def closed_schedule(concurrency=2, count=40, **told):
 
 
 def good(request, due, late=0.0, e2e=0.4):
-    return Answer(request, START + due + late, 0.1, e2e, 50, 10)
+    return RequestAnswer(request, START + due + late, 0.1, e2e, 50, 10)
 
 
 def answers_to(schedule, late=0.0):
@@ -105,7 +115,7 @@ def test_an_answer_without_a_token_says_so_and_one_of_one_token_is_good():
     answers[4] = replace(answers[4], ttft_s=None, output_tokens=0)
     sent = sent_of(schedule, answers.values(), DONE)
     assert [row.status for row in sent.rows][3:5] == ["ok", "failed"]
-    assert (sent.failures, sent.doubts) == ({NO_TOKEN: 1}, ())
+    assert (sent.failures, sent.warnings) == ({NO_TOKEN: 1}, ())
     assert measured(Measurement(CellKey("chat", 1, "r1")), sent).ttft_p99_s.value == 0.2
 
 
@@ -113,11 +123,11 @@ def test_answers_that_come_in_one_piece_are_told():
     schedule = open_schedule()
     answers = {i: replace(answer, ttft_s=answer.e2e_s) for i, answer in answers_to(schedule).items()}
     sent = sent_of(schedule, answers.values(), DONE)
-    assert sent.doubts == ("4 of 4 answers came in one piece: their time per output token is not known",)
+    assert sent.warnings == ("4 of 4 answers came in one piece: their time per output token is not known",)
 
 
 def test_a_generator_that_ends_well_without_a_record_is_a_failure():
-    sent = sent_of(open_schedule(), [], Exit(Ending.FAILED, 0, 1.0, 0.5))
+    sent = sent_of(open_schedule(), [], Exit(GeneratorEnding.FAILED, 0, 1.0, 0.5))
     assert [row.status for row in sent.rows] == ["missing"] * 6
     assert [row.sent_at_s for row in sent.rows] == [-1.0, -0.5, 0.0, 1.0, 2.5, 3.0]
     assert not sent.as_asked
@@ -160,7 +170,7 @@ def test_requests_that_were_sent_late_are_told():
     sent = sent_of(schedule, answers.values(), DONE)
     assert sent.send_error_p50_s == pytest.approx(0.0, abs=1e-6)
     assert sent.send_error_p99_s == pytest.approx(0.2, abs=1e-6)
-    assert sent.doubts == ("1 % of the requests were sent 200 ms late or more (limit 50 ms)",)
+    assert sent.warnings == ("1 % of the requests were sent 200 ms late or more (limit 50 ms)",)
     assert sent_of(schedule, answers.values(), DONE, send_error_limit_s=0.3).as_asked
 
 
@@ -168,7 +178,7 @@ def test_prompts_that_the_server_counts_otherwise_are_told():
     schedule = open_schedule()
     answers = [replace(answer, input_tokens=60) for answer in answers_to(schedule).values()]
     sent = sent_of(schedule, answers, DONE)
-    assert sent.doubts == ("the server counted 60.0 tokens a prompt on average, where 50.0 were sent",)
+    assert sent.warnings == ("the server counted 60.0 tokens a prompt on average, where 50.0 were sent",)
     assert {row.input_tokens for row in sent.rows} == {60}
 
 
@@ -186,7 +196,9 @@ def test_no_request_that_was_due_is_lost(fates, late):
     statuses = {"ok": "ok", "cut": "failed", "timeout": "timeout", "silent": "missing"}
     assert [row.status for row in sent.rows] == [statuses[fate] for fate in fates[:6]]
     assert complete(schedule, {answer.request: answer for answer in answers}) == ("silent" not in fates[:6])
-    assert records_of(sent.rows, sent.window_s).sent >= 4 - 1  # one of the warm-up may be sent in the window, none lost
+    assert (
+        request_records(sent.rows, sent.window_s).sent >= 4 - 1
+    )  # one of the warm-up may be sent in the window, none lost
 
 
 def test_records_from_memory_and_from_their_file_are_the_same(tmp_path):
@@ -197,7 +209,7 @@ def test_records_from_memory_and_from_their_file_are_the_same(tmp_path):
     sent = sent_of(schedule, answers.values(), DONE)
     path = write_records(tmp_path, CellKey("chat", 1, "r1"), 3, sent.rows)
     faults = FaultList("records")
-    from_file, in_memory = read_records(path, sent.window_s, faults), records_of(sent.rows, sent.window_s)
+    from_file, in_memory = read_records(path, sent.window_s, faults), request_records(sent.rows, sent.window_s)
     assert not faults.errors
     for name in ("sent_at_s", "ttft_s", "e2e_s", "tpot_s", "ok"):
         assert np.array_equal(getattr(from_file, name), getattr(in_memory, name), equal_nan=name != "ok"), name
@@ -225,7 +237,7 @@ def test_a_closed_loop_goes_on_until_it_has_sent_enough():
     early = loop(until_s=6.0)
     assert not complete(closed_schedule(min_requests=30), early)
     sent = sent_of(closed_schedule(min_requests=30), early.values(), DONE)
-    assert any("before 30 requests were sent" in doubt for doubt in sent.doubts)
+    assert any("before 30 requests were sent" in warning for warning in sent.warnings)
 
 
 def test_a_closed_loop_is_complete_when_all_that_was_sent_in_the_window_has_ended():
@@ -234,17 +246,17 @@ def test_a_closed_loop_is_complete_when_all_that_was_sent_in_the_window_has_ende
     assert not complete(schedule, loop(until_s=5.0))
     silent = {i: answer for i, answer in answers.items() if i != 5}
     assert not complete(schedule, silent)
-    rows = sent_of(schedule, silent.values(), Exit(Ending.DEADLINE, -9, 30.0, 1.0)).rows
+    rows = sent_of(schedule, silent.values(), Exit(GeneratorEnding.DEADLINE, -9, 30.0, 1.0)).rows
     assert [row.status for row in rows].count("missing") == 1
     assert rows[5].status == "missing"
 
 
 def test_what_was_in_flight_when_a_closed_loop_was_ended_is_missing():
     schedule = closed_schedule(concurrency=3)
-    sent = sent_of(schedule, [], Exit(Ending.DEADLINE, -9, 30.0, 1.0))
+    sent = sent_of(schedule, [], Exit(GeneratorEnding.DEADLINE, -9, 30.0, 1.0))
     assert [(row.status, row.sent_at_s) for row in sent.rows] == [("missing", 0.0)] * 3
     some = {i: answer for i, answer in loop(concurrency=3, until_s=3.0).items() if i != 10}
-    sent = sent_of(schedule, some.values(), Exit(Ending.STOPPED, -2, 30.0, 1.0))
+    sent = sent_of(schedule, some.values(), Exit(GeneratorEnding.STOPPED, -2, 30.0, 1.0))
     statuses = [row.status for row in sent.rows]
     assert statuses.count("missing") == 3, "one below the last record, two after it"
     assert not sent.as_asked
@@ -254,13 +266,13 @@ def test_a_closed_loop_that_ran_out_of_requests_is_measured_as_long_as_it_lasted
     schedule = closed_schedule(count=12)
     sent = sent_of(schedule, loop(until_s=3.0).values(), DONE)
     assert sent.window_s == pytest.approx(1.5)
-    assert sent.doubts[0] == "the load lasted 1.5 s of a window of 4.0 s"
+    assert sent.warnings[0] == "the load lasted 1.5 s of a window of 4.0 s"
 
 
 def test_a_closed_loop_that_held_too_few_is_told():
     answers = {i: replace(answer, e2e_s=0.2) for i, answer in loop().items()}
     sent = sent_of(closed_schedule(), answers.values(), DONE)
-    assert sent.doubts == ("0.8 requests were in flight on average, of 2",)
+    assert sent.warnings == ("0.8 requests were in flight on average, of 2",)
 
 
 def test_completions_that_disagree_with_littles_law_are_told():
@@ -269,7 +281,7 @@ def test_completions_that_disagree_with_littles_law_are_told():
         i: a if i % 8 else replace(a, e2e_s=9.0) for i, a in loop(concurrency=4, service_s=0.25, until_s=9.0).items()
     }
     sent = sent_of(closed_schedule(concurrency=4, count=200), answers.values(), DONE)
-    assert any("in flight for" in doubt for doubt in sent.doubts)
+    assert any("in flight for" in warning for warning in sent.warnings)
 
 
 def test_a_last_token_is_never_before_the_first(tmp_path):
@@ -287,7 +299,7 @@ def test_records_of_other_requests_are_passed_over_and_told():
     for place in (999_999, -1, len(schedule)):
         sent = sent_of(schedule, [*answers_to(schedule).values(), good(place, 0.1)], DONE)
         assert (len(sent.rows), sent.cut, sent.heard.recorded) == (6, "", len(schedule))
-        assert sent.doubts == ("1 record names no request of this measurement, and was ignored",)
+        assert sent.warnings == ("1 record names no request of this measurement, and was ignored",)
     assert sent_of(closed_schedule(), [*loop().values(), good(999_999, 0.1)], DONE).rows[-1].status == "ok"
 
 
@@ -298,22 +310,26 @@ def ended(ending, code=0, at_s=math.inf):
 def test_how_a_sending_was_cut():
     schedule = open_schedule()
     some = list(answers_to(schedule).values())[:4]
-    assert sent_of(schedule, some, ended(Ending.FAILED, 137)).cut == "the load generator failed (exit code 137)"
-    assert sent_of(schedule, some, ended(Ending.DEADLINE)).cut == "the load generator was stopped at its deadline"
-    assert sent_of(schedule, some, ended(Ending.STOPPED)).cut == ""
-    assert sent_of(schedule, answers_to(schedule).values(), ended(Ending.FAILED, 1)).cut == "", "all is there"
+    assert (
+        sent_of(schedule, some, ended(GeneratorEnding.FAILED, 137)).cut == "the load generator failed (exit code 137)"
+    )
+    assert (
+        sent_of(schedule, some, ended(GeneratorEnding.DEADLINE)).cut == "the load generator was stopped at its deadline"
+    )
+    assert sent_of(schedule, some, ended(GeneratorEnding.STOPPED)).cut == ""
+    assert sent_of(schedule, answers_to(schedule).values(), ended(GeneratorEnding.FAILED, 1)).cut == "", "all is there"
     closed = closed_schedule(count=40)
     assert (
         sent_of(closed, loop(until_s=3.0).values(), DONE).cut
         == "the load generator ended by itself after 12 of 40 requests"
     )
-    assert sent_of(closed, loop(until_s=3.0).values(), ended(Ending.DEADLINE)).cut
+    assert sent_of(closed, loop(until_s=3.0).values(), ended(GeneratorEnding.DEADLINE)).cut
     assert sent_of(closed_schedule(count=12), loop(until_s=3.0).values(), DONE).cut == "", "it sent all that it had"
     one_lost = [answer for i, answer in loop().items() if i != 5]
-    assert sent_of(closed, one_lost, ended(Ending.DEADLINE)).cut == "", "it sent more than the window"
+    assert sent_of(closed, one_lost, ended(GeneratorEnding.DEADLINE)).cut == "", "it sent more than the window"
 
 
-def lacking(count, of=400, ending=Ending.DONE, recorded=True, succeeded=True, cut=""):
+def lacking(count, of=400, ending=GeneratorEnding.DONE, recorded=True, succeeded=True, cut=""):
     """A load of which `count` of the window's requests have no record."""
     rows = [RequestRow(-0.5, status="missing")] + [RequestRow(0.01 * i, status="ok") for i in range(of - count)]
     rows += [RequestRow(1.0, status="missing")] * count
@@ -331,11 +347,15 @@ def lacking(count, of=400, ending=Ending.DONE, recorded=True, succeeded=True, cu
         (lacking(2, of=40), 0, "2 of 40 requests of the window left no record"),
         (lacking(1, cut="it failed"), 0, "1 of 400 requests of the window left no record: it failed"),
         (lacking(0, cut="it failed"), 0, "the load was cut short: it failed"),
-        (lacking(90, ending=Ending.DEADLINE, cut="late"), 90, ""),
-        (lacking(90, ending=Ending.DEADLINE, cut="late"), 9, "90 of 400 requests of the window left no record: late"),
-        (lacking(400, ending=Ending.DEADLINE, cut="late", recorded=False), 9, ""),
-        (lacking(300, ending=Ending.STOPPED, succeeded=False), 0, ""),
-        (lacking(300, ending=Ending.STOPPED), 0, "300 of 400 requests of the window left no record"),
+        (lacking(90, ending=GeneratorEnding.DEADLINE, cut="late"), 90, ""),
+        (
+            lacking(90, ending=GeneratorEnding.DEADLINE, cut="late"),
+            9,
+            "90 of 400 requests of the window left no record: late",
+        ),
+        (lacking(400, ending=GeneratorEnding.DEADLINE, cut="late", recorded=False), 9, ""),
+        (lacking(300, ending=GeneratorEnding.STOPPED, succeeded=False), 0, ""),
+        (lacking(300, ending=GeneratorEnding.STOPPED), 0, "300 of 400 requests of the window left no record"),
     ],
 )
 def test_requests_that_a_living_server_was_not_seen_to_answer(sent, held, why):
@@ -346,7 +366,7 @@ def test_only_what_was_sent_before_the_end_of_the_program_can_be_unheard():
     schedule = open_schedule(due=tuple(0.1 * i for i in range(-10, 60)))
     some = {i: answer for i, answer in answers_to(schedule).items() if i < 52}
     assert sent_of(schedule, some.values(), DONE).heard.unheard == 18
-    assert sent_of(schedule, some.values(), ended(Ending.DONE, at_s=4.35)).heard.unheard == 2
+    assert sent_of(schedule, some.values(), ended(GeneratorEnding.DONE, at_s=4.35)).heard.unheard == 2
 
 
 def test_failures_explain_empty_places_as_far_as_they_would_have_filled_them():

@@ -16,13 +16,13 @@ from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.loop.policies import Choice, Situation, policy_named
 from fleetsieve.loop.sieve import Sieve
 from fleetsieve.probes import Replay
-from fleetsieve.studies.judging import engine_for
+from fleetsieve.studies.judging import engine_of
 
 
 def replayed(instance: Instance, table: Sequence[Measurement], policy: str, seed: int = 0) -> Sieve:
     """The finished run; no run may be longer than its table."""
     probe = Replay(table)
-    engine = engine_for(Envelope.of(instance))
+    engine = engine_of(Envelope.of(instance))
     sieve = Sieve.start(instance, policy=policy_named(policy), engine=engine, seed=seed, looks=probe.looks)
     while not sieve.finished:
         asked = sieve.ask()

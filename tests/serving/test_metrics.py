@@ -12,9 +12,9 @@ from fleetsieve.live.serving.metrics import (
     ClientMeans,
     Scrape,
     ServerDeltas,
-    compare,
     contradictions,
     deltas,
+    mean_differences,
     missing,
     read_scrape,
 )
@@ -57,7 +57,7 @@ def test_what_is_no_metrics_of_vllm_is_tolerated(text: str) -> None:
     assert read_scrape(text) == Scrape()
     nothing = deltas(read_scrape(text), read_scrape(text))
     assert set(missing(read_scrape(text))) > {"vllm:num_preemptions_total"}
-    assert compare(ClientMeans(5, 0.1, 1.0), nothing) == []
+    assert mean_differences(ClientMeans(5, 0.1, 1.0), nothing) == []
 
 
 def test_a_text_that_breaks_off_is_read_until_there() -> None:
@@ -78,8 +78,8 @@ AGREED = ServerDeltas(100, 0.10, 1.00, 0.0, 0.0, 100.0, 0.0)
 
 
 def test_agreement_says_nothing() -> None:
-    assert compare(ClientMeans(100, 0.125, 1.10), AGREED) == []
-    assert compare(ClientMeans(100, None, None), AGREED) == []
+    assert mean_differences(ClientMeans(100, 0.125, 1.10), AGREED) == []
+    assert mean_differences(ClientMeans(100, None, None), AGREED) == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_agreement_says_nothing() -> None:
     ],
 )
 def test_a_disagreement_is_told(client: ClientMeans, server: ServerDeltas, told: str) -> None:
-    (sentence,) = compare(client, server)
+    (sentence,) = mean_differences(client, server)
     assert told in sentence
 
 
@@ -119,12 +119,12 @@ def test_a_true_server_agrees_and_a_false_one_is_found_out(start) -> None:
     true = start("--ttft-s", "0.08", "--tpot-s", "0.005")
     assert true.wait_ready() is None
     client, server = measured(true)
-    assert compare(client, server) == []
+    assert mean_differences(client, server) == []
     assert server.ttft_mean_s == pytest.approx(0.08, abs=0.02)
     assert server.prefix_hit_share == 0.0
     false = start("--ttft-s", "0.08", "--tpot-s", "0.005", "--false-metrics")
     assert false.wait_ready() is None
-    assert len(compare(*measured(false))) == 2
+    assert len(mean_differences(*measured(false))) == 2
 
 
 @pytest.mark.parametrize("fault", ["--no-metrics", "--renamed-metrics"])
@@ -132,7 +132,7 @@ def test_missing_metrics_spoil_nothing(start, fault: str) -> None:
     server = start(fault)
     assert server.wait_ready() is None
     client, own = measured(server, 2)
-    assert compare(client, own) == []
+    assert mean_differences(client, own) == []
     assert server.reset_cache() is None
 
 

@@ -17,7 +17,7 @@ import pytest
 from hostile import SCRIPT, some_port, with_words
 
 from fleetsieve.errors import FleetSieveError, UsageError
-from fleetsieve.live.processes.session import Session, age_s, identity_of
+from fleetsieve.live.processes.session import ProcessSession, age_s, identity_of
 from fleetsieve.live.serving.locks import Locks, lock_folder
 from fleetsieve.live.serving.register import (
     NAME,
@@ -122,7 +122,7 @@ def test_a_number_that_is_somebody_elses_by_now_is_not_touched(tmp_path, strange
     assert len(unfinished(tmp_path)) == 1
     assert living(tmp_path) == ()
     assert stop_orphans(tmp_path) == ()
-    assert Session(stranger.pid, {stranger.pid: "another"}).end(0.1) == (False, ())
+    assert ProcessSession(stranger.pid, {stranger.pid: "another"}).end(0.1) == (False, ())
     assert identity_of(stranger.pid) == identity
     assert unfinished(tmp_path) == ()
 

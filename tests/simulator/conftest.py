@@ -9,8 +9,8 @@ import pytest
 from small_machine import ENGINE, INSTANCES, machine
 
 from fleetsieve.simulator import Simulation, read_spec
-from fleetsieve.simulator.batching import Request, Served, Server
-from fleetsieve.simulator.hardware import Engine, Replica
+from fleetsieve.simulator.batching import Request, Served, SimulatedServer
+from fleetsieve.simulator.hardware import EngineSpec, ReplicaSpec
 
 Serve = Callable[..., tuple[Served, list[Request]]]
 
@@ -23,12 +23,12 @@ def serve() -> Serve:
         sends: list[float],
         lengths: object = (200, 100),
         *,
-        on: Replica | None = None,
-        engine: Engine = ENGINE,
+        on: ReplicaSpec | None = None,
+        engine: EngineSpec = ENGINE,
         closed: bool = False,
         window_s: float = 200.0,
         timeout_s: float = 1e4,
-        kind: type[Server] = Server,
+        kind: type[SimulatedServer] = SimulatedServer,
     ) -> tuple[Served, list[Request]]:
         stream = repeat(lengths) if isinstance(lengths, tuple) else lengths
         server = kind(

@@ -10,7 +10,7 @@ import pytest
 from small_machine import ENGINE, machine
 
 from fleetsieve.errors import UsageError
-from fleetsieve.simulator.batching import Request, Served, Server
+from fleetsieve.simulator.batching import Request, Served, SimulatedServer
 from fleetsieve.simulator.traffic import Lengths, length_pairs, segment_arrivals
 
 Serve = Callable[..., tuple[Served, list[Request]]]
@@ -30,7 +30,7 @@ def e2e(requests: list[Request]) -> list[float]:
     return [r.ended_s - r.sent_s for r in requests if r.ended_s is not None]
 
 
-class StepByStep(Server):
+class StepByStep(SimulatedServer):
     """The same server, one iteration at a time."""
 
     def _decode(self, *, one: bool) -> None:
@@ -55,7 +55,7 @@ def test_skipping_ahead_changes_nothing(serve: Serve, policy: str, kv_tokens: in
     sends = [0.0] * 40 if closed else bursty(5.0, 110.0)
     runs = [
         serve(sends, mixed(), on=on, engine=engine, closed=closed, window_s=60.0, timeout_s=15.0, kind=kind)
-        for kind in (Server, StepByStep)
+        for kind in (SimulatedServer, StepByStep)
     ]
     (fast, fast_requests), (slow, slow_requests) = runs
     assert fast.preemptions == slow.preemptions
@@ -128,5 +128,7 @@ def test_a_request_longer_than_the_cache_is_told(serve: Serve) -> None:
 
 
 def test_an_idle_server_ends() -> None:
-    server = Server(machine(), ENGINE, [], iter(()), closed=False, window_start_s=0.0, window_end_s=9.0, timeout_s=1.0)
+    server = SimulatedServer(
+        machine(), ENGINE, [], iter(()), closed=False, window_start_s=0.0, window_end_s=9.0, timeout_s=1.0
+    )
     assert server.run().requests == []

@@ -9,7 +9,7 @@ from fleetsieve_models.selection import enlarged, replicas_for
 from fleetsieve.allocation import tolerance
 from fleetsieve.answers.shortage import explain
 from fleetsieve.engines.solving import optimise_fewest_gpus, optimise_shortage, requirements
-from fleetsieve.engines.solving.highs import Answer, Ending, Session
+from fleetsieve.engines.solving.highs import SolveEnding, SolverSession, StageAnswer
 from fleetsieve.errors import SolveFailed
 
 
@@ -177,7 +177,9 @@ def test_the_gpus_that_are_short_are_enough_and_one_fewer_is_not(seed):
 
 
 def test_a_question_without_a_proof_is_an_error(monkeypatch):
-    monkeypatch.setattr(Session, "solve", lambda self, objective: Answer(Ending.UNDECIDED, None, None, "unknown"))
+    monkeypatch.setattr(
+        SolverSession, "solve", lambda self, objective: StageAnswer(SolveEnding.UNDECIDED, None, None, "unknown")
+    )
     problem = fleet({"code": 10.0}, {"TP1": ("code", 1, 1.3)}, gpus=5, code={"floor": 0.86})
     with pytest.raises(SolveFailed, match="not found: unknown"):
         requirements.optimise_shortage(problem)

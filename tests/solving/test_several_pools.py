@@ -10,7 +10,7 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from fleetsieve_models.reach import add_reach, break_points, fulfilment, replicas_to_reach
 
 from fleetsieve.engines.solving import Milp, milp
-from fleetsieve.engines.solving.highs import Answer, Ending, Session
+from fleetsieve.engines.solving.highs import SolveEnding, SolverSession, StageAnswer
 from fleetsieve.errors import SolveFailed
 
 
@@ -71,13 +71,17 @@ def test_small_fleets_agree_with_trying_every_plan(first):
 
 @pytest.mark.parametrize("solves", range(4))
 def test_a_climb_cut_short_proves_no_more_than_is_true(monkeypatch, solves):
-    whole, left = Session.solve, []
+    whole, left = SolverSession.solve, []
 
     def cut(self, objective):
         left.append(objective)
-        return Answer(Ending.UNDECIDED, None, None, "maxTimeLimit") if len(left) > solves else whole(self, objective)
+        return (
+            StageAnswer(SolveEnding.UNDECIDED, None, None, "maxTimeLimit")
+            if len(left) > solves
+            else whole(self, objective)
+        )
 
-    monkeypatch.setattr(Session, "solve", cut)
+    monkeypatch.setattr(SolverSession, "solve", cut)
     problems = two_pools(range(300))
     assert len(problems) > 15
     for problem in problems:

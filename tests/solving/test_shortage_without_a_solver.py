@@ -9,7 +9,7 @@ from fleetsieve_models.problem import ClassDemand, Configuration, FleetProblem, 
 from solving.fleets import fleet
 
 from fleetsieve.answers.shortage import sentence
-from fleetsieve.engines.frontier import knows_shortage, least_shortage
+from fleetsieve.engines.frontier import frontier_shortage, knows_shortage
 from fleetsieve.engines.solving import optimise_shortage
 from fleetsieve.errors import UsageError
 
@@ -37,7 +37,7 @@ def test_both_give_the_same_sentence(start: int) -> None:
         problem = short_fleet(seed)
         if not knows_shortage(problem):
             continue
-        by_counting, by_milp = least_shortage(problem), optimise_shortage(problem)
+        by_counting, by_milp = frontier_shortage(problem), optimise_shortage(problem)
         assert sentence(by_counting) == sentence(by_milp), seed
         assert by_counting.gpus == by_milp.gpus, seed
         assert by_counting.lacking_rps == pytest.approx(dict(by_milp.lacking_rps), rel=1e-9), seed
@@ -53,13 +53,13 @@ def test_of_plans_that_lack_the_same_the_first_class_lacks_least() -> None:
             gpus=5,
             **{name: {"floor": 1.0} for name in names},
         )
-        for shortage in (least_shortage(problem), optimise_shortage(problem)):
+        for shortage in (frontier_shortage(problem), optimise_shortage(problem)):
             assert sentence(shortage) == f"short by 3 GPUs; {names[1]} lacks 3.0 requests/s"
 
 
 def test_it_needs_no_more_than_the_fleet_has_for_a_floor_of_any_size() -> None:
     problem = fleet({"chat": 1e9}, {"TP1": ("chat", 1, 12.0)}, gpus=16, chat={"floor": 0.1})
-    shortage = least_shortage(problem)
+    shortage = frontier_shortage(problem)
     assert shortage.gpus == {"default": 8_333_309}  # a millionth of the floor is rounding
     assert shortage.lacking_rps["chat"] == pytest.approx(1e8 - 192.0)
 
@@ -69,4 +69,4 @@ def test_where_placement_matters_it_is_the_milps() -> None:
     problem = fleet({"chat": 2.0, "code": 1.0}, cells, 16, 8, chat={"floor": 1.0}, code={"floor": 1.0})
     assert not knows_shortage(problem)
     with pytest.raises(UsageError, match="MILP"):
-        least_shortage(problem)
+        frontier_shortage(problem)

@@ -17,7 +17,7 @@ from pyomo.common.collections import ComponentMap
 from pyomo.contrib.solver.common.results import TerminationCondition
 
 from fleetsieve.engines.solving import Milp, highs, self_test
-from fleetsieve.engines.solving.highs import OPTIONS, Answer, Ending, Session, ending_of, set_options
+from fleetsieve.engines.solving.highs import OPTIONS, SolveEnding, SolverSession, StageAnswer, ending_of, set_options
 from fleetsieve.errors import SolveFailed, SolverMissing
 
 
@@ -113,21 +113,23 @@ def test_an_infinite_objective_is_refused():
     m.value = pyo.Objective(expr=math.inf * m.n)
     m.value.deactivate()
     with pytest.raises((SolveFailed, ValueError)):
-        Session(m).solve(m.value)
+        SolverSession(m).solve(m.value)
 
 
 @pytest.mark.parametrize("condition", list(TerminationCondition))
 def test_only_a_plain_infeasible_is_infeasible(condition):
     proves = {
-        TerminationCondition.convergenceCriteriaSatisfied: Ending.OPTIMAL,
-        TerminationCondition.provenInfeasible: Ending.INFEASIBLE,
+        TerminationCondition.convergenceCriteriaSatisfied: SolveEnding.OPTIMAL,
+        TerminationCondition.provenInfeasible: SolveEnding.INFEASIBLE,
     }
-    assert ending_of(condition) is proves.get(condition, Ending.UNDECIDED)
+    assert ending_of(condition) is proves.get(condition, SolveEnding.UNDECIDED)
 
 
 @pytest.mark.parametrize("reason", ["infeasibleOrUnbounded", "maxTimeLimit", "unknown"])
 def test_a_status_that_proves_nothing_is_undecided(monkeypatch, reason):
-    monkeypatch.setattr(Session, "solve", lambda self, objective: Answer(Ending.UNDECIDED, None, None, reason))
+    monkeypatch.setattr(
+        SolverSession, "solve", lambda self, objective: StageAnswer(SolveEnding.UNDECIDED, None, None, reason)
+    )
     found = Milp().optimise(paper_fleet())
     assert (found.allocation, found.proven, found.infeasible) == (None, False, False)
     assert found.bounds["min_fulfilment"] is None
@@ -140,13 +142,17 @@ def test_no_time_is_undecided_not_infeasible():
 
 
 def test_an_incumbent_without_proof_is_a_plan_without_proof(monkeypatch):
-    whole = Session.solve
+    whole = SolverSession.solve
 
     def hurried(self, objective):
         answer = whole(self, objective)
-        return Answer(Ending.UNDECIDED, answer.value, 0.9, "maxTimeLimit") if objective.name == "goodput" else answer
+        return (
+            StageAnswer(SolveEnding.UNDECIDED, answer.value, 0.9, "maxTimeLimit")
+            if objective.name == "goodput"
+            else answer
+        )
 
-    monkeypatch.setattr(Session, "solve", hurried)
+    monkeypatch.setattr(SolverSession, "solve", hurried)
     found = Milp().optimise(paper_fleet(1.3))
     assert not found.proven
     assert found.allocation is not None
@@ -170,24 +176,26 @@ def test_a_plan_that_fails_the_re_check_is_an_error(monkeypatch, shift, said):
 
 
 def test_a_bound_that_the_plan_beats_is_an_error(monkeypatch):
-    whole = Session.solve
+    whole = SolverSession.solve
 
     def lying(self, objective):
         answer = whole(self, objective)
-        return Answer(answer.ending, answer.value, answer.bound - 0.1, answer.reason)
+        return StageAnswer(answer.ending, answer.value, answer.bound - 0.1, answer.reason)
 
-    monkeypatch.setattr(Session, "solve", lying)
+    monkeypatch.setattr(SolverSession, "solve", lying)
     with pytest.raises(SolveFailed, match="proves"):
         Milp().optimise(paper_fleet(1.3))
 
 
 def test_a_stage_that_loses_its_plan_is_an_error(monkeypatch):
-    whole = Session.solve
+    whole = SolverSession.solve
 
     def losing(self, objective):
-        return Answer(Ending.INFEASIBLE, None, None, "") if objective.name == "spare" else whole(self, objective)
+        return (
+            StageAnswer(SolveEnding.INFEASIBLE, None, None, "") if objective.name == "spare" else whole(self, objective)
+        )
 
-    monkeypatch.setattr(Session, "solve", losing)
+    monkeypatch.setattr(SolverSession, "solve", losing)
     with pytest.raises(SolveFailed, match="stage spare has no plan"):
         Milp().optimise(paper_fleet())
 
@@ -252,7 +260,7 @@ def test_a_solve_on_more_threads_after_ours_is_found(fresh, capfd):
 
 def test_no_number_of_threads_is_an_error(monkeypatch):
     highs.ready()
-    monkeypatch.setattr(highs, "ending_of", lambda condition: Ending.UNDECIDED)
+    monkeypatch.setattr(highs, "ending_of", lambda condition: SolveEnding.UNDECIDED)
     with pytest.raises(SolverMissing, match="on no number of threads"):
         highs.threads_in_use()
 

@@ -17,10 +17,10 @@ from fleetsieve.engines.frontier import Frontier
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.instance import CellKey, Pool, Reading
 from fleetsieve.loop.cost import grid_cost_gpu_s
-from fleetsieve.studies.compare import CLAIRVOYANT, Case, FloorFound, Results, Run, Store, compare, run, tasks
-from fleetsieve.studies.comparison import csv_text, document, interval95, regret_at, summarise
+from fleetsieve.studies.compare import CLAIRVOYANT, Case, FloorFound, Results, Run, Store, compare, replayed, tasks
+from fleetsieve.studies.comparison import csv_text, document, interval95, policy_summary, regret_at
 from fleetsieve.studies.decision_rules import RULES, Decided, DecisionRule
-from fleetsieve.studies.rules import judged
+from fleetsieve.studies.rules import rule_result
 
 TABLE = tuple(row(cell.key) for cell in CELLS)
 CASE = Case("small", INSTANCE, TABLE)
@@ -43,7 +43,7 @@ def found():
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_run_ends_certified_and_counts_what_it_spent(policy):
-    got = run(CASE, policy, 3)
+    got = replayed(CASE, policy, 3)
     assert (got.verdict, got.fault) == ("certified-feasible", "")
     assert got.regret <= INSTANCE.certificate.epsilon
     assert sum(got.class_gpu_s.values()) == pytest.approx(got.spent_gpu_s)
@@ -58,8 +58,8 @@ def test_a_run_ends_certified_and_counts_what_it_spent(policy):
 
 
 def test_orders_differ_and_the_same_seed_is_the_same_run():
-    assert run(CASE, "random", 1) == run(CASE, "random", 1)
-    assert len({run(CASE, "random", seed).cells for seed in range(5)}) == 5
+    assert replayed(CASE, "random", 1) == replayed(CASE, "random", 1)
+    assert len({replayed(CASE, "random", seed).cells for seed in range(5)}) == 5
 
 
 def test_a_policy_without_a_seed_runs_once():
@@ -105,7 +105,7 @@ def test_finished_work_is_taken_and_the_rest_is_made(found, tmp_path, monkeypatc
     assert told[0] == (3, len(lines))
     assert csv_text(again) == csv_text(found[:1])
     assert sorted(path.read_text().splitlines(keepends=True)) == sorted(lines)
-    monkeypatch.setattr("fleetsieve.studies.compare.run", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr("fleetsieve.studies.compare.replayed", lambda *_: pytest.fail("made again"))
     assert compare([CASE], POLICIES, orders=12, store=Store(path)) == again
 
 
@@ -143,13 +143,13 @@ def test_a_cell_that_fails_in_truth_is_counted_wrong():
     # The table's first look at a cell decides what is true; its second one never comes up without repeats.
     liar = CellKey("chat", 2, "c16")
     table = (*TABLE, replace(row(liar, 1), ttft_p99_s=Reading(9.0)))
-    assert run(Case("looks", INSTANCE, table), "grid", 0).fault == ""
+    assert replayed(Case("looks", INSTANCE, table), "grid", 0).fault == ""
     case = Case("false", INSTANCE, TABLE)
     false = Case("false", INSTANCE, tuple(replace(r, ttft_p99_s=Reading(9.0)) if r.key.tp == 2 else r for r in TABLE))
     object.__setattr__(case, "truth", false.truth)  # judged by another truth than it measured
-    got = run(case, "grid", 0)
+    got = replayed(case, "grid", 0)
     assert (got.verdict, got.fault, got.regret) == ("certified-feasible", "slo", 1.0)
-    assert summarise(Results(case, {"grid": (got,)}, None), "grid").wrong_certificates == 1
+    assert policy_summary(Results(case, {"grid": (got,)}, None), "grid").wrong_certificates == 1
 
 
 def test_the_area_under_the_regret_ends_with_the_grid():
@@ -164,17 +164,17 @@ def test_a_summary_compares_with_random_and_the_floor():
     random = tuple(made(seed=seed, spent=spent) for seed, spent in enumerate((10.0, 20.0, 30.0, 40.0)))
     ours = (made("ours", spent=20.0),)
     results = Results(CASE, {"random": random, "ours": ours}, FloorFound(8.0, 10.0, False, "late"))
-    got = summarise(results, "ours")
+    got = policy_summary(results, "ours")
     assert (got.mean_gpu_s, got.ci95_gpu_s) == (20.0, (20.0, 20.0))
     assert got.saving_vs_random == pytest.approx(1.0 - 20.0 / 25.0)
     assert got.ci95_saving[0] < got.saving_vs_random < got.ci95_saving[1]
     assert got.beats_random_share == 0.5  # a draw: not beaten
     assert got.ratio_to_clairvoyant == 20.0 / 8.0  # the proven bound, for the floor is not exact
-    assert summarise(replace(results, floor=FloorFound(10.0, 10.0, True, "")), "ours").ratio_to_clairvoyant == 2.0
-    own = summarise(results, "random")
+    assert policy_summary(replace(results, floor=FloorFound(10.0, 10.0, True, "")), "ours").ratio_to_clairvoyant == 2.0
+    own = policy_summary(results, "random")
     assert (own.mean_gpu_s, own.saving_vs_random) == (25.0, 0.0)
     assert own.ci95_gpu_s[0] < 25.0 < own.ci95_gpu_s[1]
-    alone = summarise(Results(CASE, {"ours": ours}, None), "ours")
+    alone = policy_summary(Results(CASE, {"ours": ours}, None), "ours")
     assert (alone.saving_vs_random, alone.beats_random_share, alone.ratio_to_clairvoyant) == (None, None, None)
 
 
@@ -204,16 +204,16 @@ def test_the_table_has_a_line_a_run_and_text_stays_text(found):
 
 
 def test_rules_without_a_certificate_are_held_against_the_truth():
-    blind = judged(CASE, RULES["capacity-only"])
+    blind = rule_result(CASE, RULES["capacity-only"])
     assert (blind.regret, blind.cost_gpu_s) == (None, CASE.grid_gpu_s)
     assert blind.missing_slo
     assert all(not CASE.truth.envelope[key].committable for key in blind.missing_slo)
     assert "misses its SLO" in blind.sentence
     best = {key: n for key, n in CASE.truth.best.replica_counts.items() if isinstance(key, CellKey)}
-    oracle = judged(CASE, DecisionRule("oracle", lambda *_: Decided(best, (), 0.0)))
-    nothing = judged(CASE, DecisionRule("nothing", lambda *_: Decided({}, (), 0.0)))
+    oracle = rule_result(CASE, DecisionRule("oracle", lambda *_: Decided(best, (), 0.0)))
+    nothing = rule_result(CASE, DecisionRule("nothing", lambda *_: Decided({}, (), 0.0)))
     assert (oracle.regret, oracle.missing_slo) == (0.0, ())
-    assert nothing.regret == pytest.approx(run(CASE, "grid", 0).curve[0][1])
+    assert nothing.regret == pytest.approx(replayed(CASE, "grid", 0).curve[0][1])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ SUCCESS = "success"
 class Bound:
     """One quantity of one cell: "capacity" (requests/s), a tail metric (p99, seconds), "success" (fraction) or "memory".
 
-    `limit` is the SLO's, None where there is none. `assumption` is "" where the cell's own rows say it, or nothing does; `cells`
+    `limit` is the SLO's, None where there is none. `assumption` is "" where the cell's own rows give it, or nothing does; `cells`
     are the measured cells that the assumption starts from (none: it needs no measurement). `interval` is None for "memory".
     """
 
@@ -89,7 +89,7 @@ class Witnesses:
 
 
 def bounds_of(class_envelope: ClassEnvelope, key: CellKey, witnesses: Witnesses) -> tuple[Bound, ...]:
-    """Every quantity of a cell of the class `own`: capacity first, then the tails, success, and memory where it rules."""
+    """Every quantity of a cell of a class: capacity first, then the tails, success, and memory where it rules the cell out."""
     b, known, slo = class_envelope.bounds[key], class_envelope.view.known.get(key), class_envelope.view.workload.slo
     quantities: list[tuple[str, Interval, float | None, Interval | None]] = [
         (CAPACITY, b.capacity_rps, None, known.capacity_rps if known else None)

@@ -22,7 +22,7 @@ from fleetsieve.certificate.sentence import listed
 from fleetsieve.instance import Cell, CellKey, Measurement
 
 
-class Known(StrEnum):
+class Knowledge(StrEnum):
     """How a cell is known."""
 
     MEASURED = "measured"
@@ -35,13 +35,14 @@ class Known(StrEnum):
 class CellAccount:
     """The account of one cell.
 
-    `rows` are its own looks; `closed` says why no plan may use it beside what the bounds say ("" where nothing does); `standing`
-    whether a run may ask for it; `can_change` and `why`: whether a measurement of it can still change the decision, and the reason.
+    `rows` are its own measurements; `closed` is the reason why no plan may use it besides its bounds ("" where nothing
+    does); `standing` whether a run may ask for it; `can_change` and `why`: whether a measurement of it can still change the
+    decision, and the reason.
     """
 
     cell: Cell
     rows: tuple[Measurement, ...]
-    known: Known
+    known: Knowledge
     bounds: tuple[Bound, ...]
     closed: str
     planned_replicas: int
@@ -72,7 +73,7 @@ def cell_accounts(
 ) -> tuple[CellAccount, ...]:
     """The account of every cell, or of `keys`, in the order of the instance.
 
-    `standings` says of every cell whether a run may ask for it, and why (not): a sieve's, or those of an envelope.
+    `standings` gives for every cell whether a run may ask for it, and why (not): a sieve's, or those of an envelope.
     """
     envelope = certificate.envelope
     wanted = None if keys is None else set(keys)
@@ -112,13 +113,13 @@ def _account(
     )
 
 
-def _known(b: CellBounds, class_envelope: ClassEnvelope, bounds: Sequence[Bound]) -> Known:
+def _known(b: CellBounds, class_envelope: ClassEnvelope, bounds: Sequence[Bound]) -> Knowledge:
     known = class_envelope.view.known.get(b.cell.key)
     if known is not None and known.failed:
-        return Known.FAILED
+        return Knowledge.FAILED
     if b.measured:
-        return Known.MEASURED
-    return Known.BOUNDED if any(bound.known for bound in bounds) else Known.UNKNOWN
+        return Knowledge.MEASURED
+    return Knowledge.BOUNDED if any(bound.known for bound in bounds) else Knowledge.UNKNOWN
 
 
 def _closed(class_envelope: ClassEnvelope, b: CellBounds) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fleetsieve.answers.diagnosis.cells import CellAccount, Known, cell_accounts
+from fleetsieve.answers.diagnosis.cells import CellAccount, Knowledge, cell_accounts
 from fleetsieve.bounds.standing import Standing
 from fleetsieve.brief import brief
 from fleetsieve.certificate import Certificate, Verdict, certify
@@ -34,11 +34,11 @@ class Account:
     """The account of an instance: its cells, what comes next (None when nothing is left to ask), and what may be measured at all.
 
     `settling` are the cells that the best plan still possible rests on (or, without such a one, all that can still change the
-    decision), `waiting` all that a measurement may still resolve; the costs are those of one look at each, in GPU-seconds.
+    decision), `waiting` all that a measurement may still resolve; the costs are those of one measurement of each, in GPU-seconds.
     `at_best` and `at_worst` are the certificates if all of `settling` were as good as their bounds allow, or of no use (None
     without any). `failed` are the cells that failed, stay possible and are not tried again; `failed_at_best` and `without_failed`
-    are the certificates if they ran as well as their bounds allow, or were excluded. `ended` says why a run goes no further: a stop
-    rule may end it where a next one is left.
+    are the certificates if they ran as well as their bounds allow, or were excluded. `ended` explains why a run goes no further:
+    a stop rule may end it where a next one is left.
     """
 
     certificate: Certificate
@@ -60,13 +60,13 @@ class Account:
 
     @property
     def could_settle(self) -> bool:
-        """Whether one look at each of `settling` ends the undecided state in one of the outcomes that were imagined."""
+        """Whether one measurement of each of `settling` ends the undecided state in one of the outcomes that were simulated."""
         ends = [c for c in (self.at_best, self.at_worst) if c is not None]
         return any(c.verdict is not Verdict.UNDECIDED for c in ends)
 
 
 def account(sieve: Sieve, keys: Iterable[CellKey] | None = None) -> Account:
-    """The account of a run's state; `keys` picks the cells that are told of (None: all)."""
+    """The account of a run's state; `keys` picks the cells to show (None: all)."""
     c = sieve.certificate
     waiting = sieve.candidates
     cells = cell_accounts(c, sieve.standings)
@@ -96,7 +96,7 @@ def account(sieve: Sieve, keys: Iterable[CellKey] | None = None) -> Account:
 
 def _given_up(c: Certificate, cell: CellAccount) -> bool:
     """Whether a cell failed and stays possible all the same."""
-    return cell.known is Known.FAILED and not cell.closed and c.envelope[cell.key].possible
+    return cell.known is Knowledge.FAILED and not cell.closed and c.envelope[cell.key].possible
 
 
 def _next(sieve: Sieve) -> Next:
@@ -121,6 +121,6 @@ def _ended(sieve: Sieve, failed: tuple[CellKey, ...]) -> str:
 
 
 def _cost_gpu_s(sieve: Sieve, keys: Iterable[CellKey]) -> float:
-    """GPU-seconds of one look at each, each on a server of its own unless one is up."""
+    """GPU-seconds of one measurement of each, each on a server of its own unless one is up."""
     cells = sieve.instance.cell_by_key
     return math.fsum(cost_gpu_s(sieve.instance, cells[key], sieve.running) for key in keys)

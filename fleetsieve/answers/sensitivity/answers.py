@@ -10,7 +10,7 @@ from typing import Any
 from fleetsieve.allocation import TIE
 from fleetsieve.answers.sensitivity.axes import SUCCESS, DemandAxis, EpsilonAxis, GpusAxis, SloAxis
 from fleetsieve.answers.sensitivity.deciding import BROKEN, Decision
-from fleetsieve.answers.sensitivity.stretches import Span, Stretch, counted
+from fleetsieve.answers.sensitivity.stretches import Span, Stretch, classes_in_minimum
 from fleetsieve.answers.sensitivity.study import Study
 from fleetsieve.certificate import Verdict
 from fleetsieve.instance import CellKey
@@ -20,7 +20,7 @@ Answers = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far something carries around where the instance stands: from the tighter end (included) to the looser one (not included).
+    """How far something carries around where the instance is: from the tighter end (included) to the looser one (not included).
 
     None where nothing ends it. On an axis that is not a limit the ends are those of the range that was studied.
     """
@@ -46,7 +46,7 @@ def binding(decision: Decision) -> Answers:
 
 
 def passing(study: Study, value: float) -> tuple[list[CellKey], list[CellKey]]:
-    """The cells whose measured bound, and those whose possible tail (or success), stands exactly at a threshold of an SLO axis."""
+    """The cells whose measured bound, and those whose possible tail (or success), is exactly at a threshold of an SLO axis."""
     axis = study.axis
     if not isinstance(axis, SloAxis):
         return [], []
@@ -165,7 +165,7 @@ def added(one: Decision, other: Decision) -> Answers | None:
     """
     if one.plan is None or other.plan is None:
         return None
-    alike = counted(one.plan) == counted(other.plan) != []
+    alike = classes_in_minimum(one.plan) == classes_in_minimum(other.plan) != []
     return {
         "goodput_rps": other.plan.goodput_rps - one.plan.goodput_rps,
         "min_fulfilment": other.plan.min_fulfilment - one.plan.min_fulfilment if alike else None,

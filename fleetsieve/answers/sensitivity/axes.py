@@ -62,7 +62,7 @@ class Axis(Protocol):
         ...
 
     def present(self, instance: Instance) -> float | None:
-        """Where the instance stands; None when it states no such limit."""
+        """Where the instance is; None when it states no such limit."""
         ...
 
 

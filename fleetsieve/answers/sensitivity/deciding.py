@@ -52,7 +52,7 @@ class Decision:
 
     @cached_property
     def key(self) -> Hashable:
-        """What makes two decisions the same: verdict, configurations, replicas, unservable classes, faults of a given plan."""
+        """What makes two decisions the same: verdict, configurations, replicas, unservable classes, errors of a given plan."""
         return self.verdict, self.placed, self.envelope.unservable if self.plan is not None else None, self.faults
 
     @property

@@ -44,7 +44,7 @@ def demand_breaks(
 ) -> tuple[list[float], list[Range]]:
     """Every factor in the range at which the decision may change, and the ranges in which some may be missing.
 
-    `advance` is told how many ranges between steps were searched, of how many.
+    `advance` is called with how many ranges between steps were searched, of how many.
     """
     return _Scaling(axis, base, decider).breaks(advance)
 
@@ -79,7 +79,7 @@ class _Scaling:
             found += [low, high]
             middle = (low + high) / 2.0
             decision = self.decide(middle)
-            if decision.plan is None:  # what breaks a given plan so that it has no figures, no demand mends
+            if decision.plan is None:  # what breaks a given plan so that it has no figures, no demand repairs
                 continue
             if self._short(decision) and not self._losses_in_step(decision):
                 found += self._sampled(low, high)

@@ -24,10 +24,10 @@ def study_document(study: Study) -> Document:
 
     An interval goes from `from` to `to`, each included or not (`from_closed`, `to_closed`); `plan` is the one decided at `at`.
     `min_fulfilment` and `goodput_rps` are the least guaranteed inside it, `gap` the largest of each stage, `ends` the figures at
-    both ends. A min fulfilment runs over the classes that are not `unservable`, and is null where none is left. `exact` false says
-    that the interval was sampled. An interval from a value to itself, between two that decide alike, is a tie at that one value,
-    and no break point. Break points of a demand are exact to 1e-9 of their value: engines call what is closer a tie.
-    `given` says whether a given plan holds at the numbers that the instance states, and what breaks it; null without one.
+    both ends. A min fulfilment runs over the classes that are not `unservable`, and is null where none is left. `exact` false
+    states that the interval was sampled. An interval from a value to itself, between two that decide alike, is a tie at that one
+    value, and no break point. Break points of a demand are exact to 1e-9 of their value: engines call what is closer a tie.
+    `given` states whether a given plan holds at the numbers that the instance states, and what breaks it; null without one.
     """
     return {
         "instance": study.instance.name,

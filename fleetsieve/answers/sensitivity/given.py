@@ -108,7 +108,7 @@ def _against(envelope: Envelope, b: CellBounds) -> str:
 def read_given(path: Path, instance: Instance) -> GivenPlan:
     """A plan from a JSON file: {class: {"tp", "load", "replicas"}}, a certificate, `solve --json` output, or a plan of these.
 
-    "pool" is needed where a fleet has several, "variant" for a cell of another variant than the default one. Every class stands in
+    "pool" is needed where a fleet has several, "variant" for a cell of another variant than the default one. Every class is in
     the file; one with replicas 0 gets nothing.
 
     Raises:

@@ -38,10 +38,10 @@ class Figures:
             plan = evaluate(at.conservative, plan.replica_counts)
         if plan is None:
             return cls(None, None)
-        return cls(plan.min_fulfilment if counted(plan) else None, plan.goodput_rps)
+        return cls(plan.min_fulfilment if classes_in_minimum(plan) else None, plan.goodput_rps)
 
 
-def counted(plan: Allocation) -> list[str]:
+def classes_in_minimum(plan: Allocation) -> list[str]:
     """The classes over which the min fulfilment of a plan runs: those that demand something and some cell may serve."""
     return [c.name for c in plan.problem.classes if c.in_minimum and c.demand_rps > 0.0]
 
@@ -72,7 +72,7 @@ class Stretch:
     """A span with one decision, that taken at `span.at`.
 
     `first` and `last` are the figures at its ends (they differ where the demand varies), `gap` the largest of each stage that was
-    seen in it. `exact` says that no break point inside can have been missed; else the span was sampled.
+    seen in it. `exact` states that no break point inside can have been missed; else the span was sampled.
     """
 
     span: Span
@@ -110,7 +110,7 @@ def larger(one: Gap, other: Gap) -> Gap:
     )
 
 
-def merged(parts: Iterable[Stretch]) -> list[Stretch]:
+def merged_stretches(parts: Iterable[Stretch]) -> list[Stretch]:
     """Neighbours that decide alike made one."""
     found: list[Stretch] = []
     for part in parts:
@@ -147,13 +147,13 @@ def equal_spans(lo: float, hi: float, count: int) -> list[Span]:
 def by_spans(
     spans: Sequence[Span], decide: Decide, advance: Callable[[int, int], None] = lambda done, of: None
 ) -> list[Stretch]:
-    """The stretches of a range where nothing changes inside a span; `advance` is told how many are decided, of how many."""
+    """The stretches of a range where nothing changes inside a span; `advance` is called with how many are decided, of how many."""
     parts = []
     for done, span in enumerate(spans):
         advance(done, len(spans))
         parts.append(Stretch.alike(span, decide))
     advance(len(spans), len(spans))
-    return merged(parts)
+    return merged_stretches(parts)
 
 
 def by_breaks(
@@ -170,7 +170,7 @@ def by_breaks(
         if low < middle < high:
             parts.append(_between(Span(low, high, False, False, middle), decide, rough))
         parts.append(Stretch.alike(Span(high, high, True, True, high), decide))
-    return merged(parts)
+    return merged_stretches(parts)
 
 
 def _between(span: Span, decide: Decide, rough: Sequence[tuple[float, float]]) -> Stretch:

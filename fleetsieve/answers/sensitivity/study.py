@@ -4,9 +4,9 @@ Exactness, axis by axis:
  - an SLO threshold: cells pass or fail at the ends of their intervals, and nothing else happens between;
  - GPUs: every whole number is decided, up to the one from which on all decide alike (`gpus`);
  - ε: see `epsilon`;
- - demand: see `demand`; what is not exact there says so.
+ - demand: see `demand`; what is not exact there is marked.
 Of two axes the first that has finitely many values cuts strips, in each of which the other one is studied as above. Two axes that
-both have infinitely many are sampled along the first, and every region says so.
+both have infinitely many are sampled along the first, and every region is marked.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A rectangle of one decision, that of `stretch`; `x` and `y` are its sides, `exact` speaks of both."""
+    """A rectangle of one decision, that of `stretch`; `x` and `y` are its sides, `exact` covers both."""
 
     x: Span
     y: Span
@@ -134,8 +134,8 @@ def study(
 ) -> Study:
     """The stretches of one axis.
 
-    Takes the instance, its measured rows, the axis, and a plan to hold against it instead of the best one; `advance` is told how
-    much was searched.
+    Takes the instance, its measured rows, the axis, and a plan to hold against it instead of the best one; `advance` is called
+    with how much was searched.
 
     Raises:
         UsageError: when the axis cannot be applied to the instance.
@@ -155,7 +155,7 @@ def study_two(
     given: GivenPlan | None = None,
     advance: Advance = _silent,
 ) -> Map:
-    """The regions of two axes, `x` and `y`; `advance` is told how many strips are done, of how many.
+    """The regions of two axes, `x` and `y`; `advance` is called with how many strips are done, of how many.
 
     Raises:
         UsageError: when the axes are one and the same, or one cannot be applied to the instance.

@@ -25,7 +25,7 @@ class Limit(NamedTuple):
     """One statement about one unmeasured quantity of one cell.
 
     `quantity` is "capacity" (then `value` is the most it can be, requests/s), a tail metric (then the least, seconds) or
-    "memory" (the cell cannot run at all, whatever the value). `because` says for "memory" why the cell is closed.
+    "memory" (the cell cannot run at all, whatever the value). `because` states for "memory" why the cell is closed.
     """
 
     key: CellKey
@@ -71,7 +71,7 @@ class ClassView:
 
     @cached_property
     def measured_rungs(self) -> Mapping[ArmKey, tuple[tuple[Cell, KnownCell], ...]]:
-        """Of the ladders, the cells of which something is known: imagined measurements are audited by the thousand."""
+        """Of the ladders, the cells of which something is known: simulated measurements are audited by the thousand."""
         return {
             arm: tuple((cell, known) for cell, known in rungs if known is not None) for arm, rungs in self.rungs.items()
         }
@@ -118,7 +118,7 @@ class Assumption(Protocol):
 
     @property
     def across_arms(self) -> bool:
-        """Whether measurements of one arm say something of another; if not, a new measurement concerns its own arm alone."""
+        """Whether measurements of one arm show something about another; if not, a new measurement concerns its own arm alone."""
         ...
 
     def describe(self) -> str:
@@ -130,5 +130,5 @@ class Assumption(Protocol):
         ...
 
     def limits(self, view: ClassView, holds: Callable[[ArmKey, str], bool]) -> Iterable[Limit]:
-        """What it says of unmeasured quantities; `holds(arm, quantity)` is False where it was dropped."""
+        """Its limits on unmeasured quantities; `holds(arm, quantity)` is False where it was dropped."""
         ...

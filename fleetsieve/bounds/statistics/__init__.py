@@ -1,4 +1,4 @@
-"""Looks at a cell -> one interval per quantity: the error that each may spend, the spread between runs, and what requests say."""
+"""Measurements of a cell -> one interval per quantity: the error of each, the spread between runs, and what requests show."""
 
 from fleetsieve.bounds.statistics.counting import rows_that_count, why_not_counted
 from fleetsieve.bounds.statistics.intervals import requests_for_p99_bound, requests_for_upper_p99

@@ -63,7 +63,7 @@ TOO_MANY = 1.25
 
 
 def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> str:
-    """Why a measurement with status ok says nothing about its cell, as part of a sentence; "" where it counts.
+    """Why a measurement with status ok shows nothing about its cell, as part of a sentence; "" where it counts.
 
     `workload` is the class of the cell, whose TTFT limit and output tokens matter.
     """
@@ -93,7 +93,7 @@ def why_not_counted(cell: Cell, row: Measurement, workload: WorkloadClass) -> st
 def shows_overload(cell: Cell, row: Measurement) -> bool:
     """Whether the figures of an open loop that served less than it was offered bound its capacity from above.
 
-    Served less means overload only where a backlog stands behind it: requests that failed, or a tail as long as it would make them.
+    Served less means overload only where a backlog is behind it: requests that failed, or a tail as long as it would make them.
     Otherwise fewer may have been sent, and what was served is what the replica can do at least.
     """
     served, success = row.throughput_rps.interval(NON_NEGATIVE), row.success_rate.interval(FRACTION)
@@ -110,7 +110,7 @@ def rows_that_count(instance: Instance, rows: Iterable[Measurement]) -> tuple[Me
     """The rows as the rule set of the instance takes them, in their order.
 
     One that does not count is a `rejected` one, with the reason in `refused`. Where no server ever started, failed starts are a
-    fault of the configuration and no evidence about GPUs: they are refused too.
+    error of the configuration and no evidence about GPUs: they are refused too.
 
     Raises:
         UsageError: when the rule set is not known.
@@ -235,7 +235,7 @@ def _why_length(records: RequestRecords, workload: WorkloadClass) -> str:
 
 
 def _longest_s(row: Measurement) -> float | None:
-    """A time that the mean end-to-end latency does not exceed; None where nothing tells."""
+    """A time that the mean end-to-end latency does not exceed; None where nothing shows."""
     e2e = row.e2e_p99_s.interval(NON_NEGATIVE)
     if e2e is None or not math.isfinite(e2e.hi):
         return None

@@ -94,7 +94,7 @@ def success_interval(succeeded: int, sent: int, alpha: float) -> Interval:
 
 
 def batch_rates_rps(records: RequestRecords) -> Floats:
-    """Completions per second in equal parts of a look's window: FEWEST_BATCHES to MAX_BATCHES of them."""
+    """Completions per second in equal parts of a measurement's window: FEWEST_BATCHES to MAX_BATCHES of them."""
     latencies = records.latencies_s("e2e")
     span = _E2E_PER_BATCH * float(np.median(latencies)) if len(latencies) else math.inf
     fit = MAX_BATCHES if span <= 0.0 else math.floor(min(records.window_s / span, MAX_BATCHES))

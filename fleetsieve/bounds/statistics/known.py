@@ -1,4 +1,4 @@
-"""What is known of one cell from its own rows, and what failures say of it."""
+"""What is known of one cell from its own rows, and what its failures imply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAKES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.REJECTED})
 
 @dataclass(frozen=True, slots=True)
 class KnownCell:
-    """What is known of one cell from its own rows; None where its rows say nothing of a quantity.
+    """What is known of one cell from its own rows; None where its rows show nothing about a quantity.
 
     `rows` are in the order in which they were measured. Capacity is in requests/s of one replica, tails in seconds.
     `missing_requests`: how many more its records need before they bound a limited p99 from above.
@@ -39,21 +39,21 @@ class KnownCell:
 
     @property
     def measured(self) -> bool:
-        """Whether a look at the cell succeeded."""
+        """Whether a measurement of the cell succeeded."""
         return any(row.status is Status.OK for row in self.rows)
 
     @property
     def failed(self) -> bool:
-        """Whether the last look failed: the cell is then closed for the conservative plan until a later look succeeds."""
+        """Whether the last measurement failed: the cell is then closed for the conservative plan until a later one succeeds."""
         return bool(self.rows) and self.rows[-1].status is not Status.OK
 
     def count(self, *statuses: Status) -> int:
-        """How many looks ended in one of these statuses."""
+        """How many measurements ended in one of these statuses."""
         return sum(row.status in statuses for row in self.rows)
 
     @property
     def without_record(self) -> int:
-        """How many requests its looks count that have no record."""
+        """How many requests its measurements count that have no record."""
         return without_record(row for row in self.rows if row.status is Status.OK)
 
     @property
@@ -63,7 +63,7 @@ class KnownCell:
 
     @property
     def given_up(self) -> bool:
-        """Whether another look is not worth its cost: two flakes, OOMs or failed starts, or one start where none ever went well."""
+        """Whether another measurement is not worth its cost: two flakes, OOMs or failed starts, or one start and no success."""
         repeated = any(self.count(*kind) >= 2 for kind in (FLAKES, {Status.OOM}, {Status.FAILED_START}))
         return repeated or bool(self._failed_starts(refused=True))
 
@@ -77,6 +77,6 @@ class KnownCell:
 
 
 def without_record(rows: Iterable[Measurement]) -> int:
-    """How many requests recorded looks count beyond those that have a record; a count may include the warm-up."""
+    """How many requests recorded measurements count beyond those that have a record; a count may include the warm-up."""
     pairs = ((row.requests, row.records) for row in rows)
     return sum(max(0, (stated or 0) - len(records.sent_at_s)) for stated, records in pairs if records is not None)

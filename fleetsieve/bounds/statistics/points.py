@@ -1,4 +1,4 @@
-"""Point values of one look: what its row shows beside the requests that decide."""
+"""Point values of one measurement: what its row shows beside the requests that decide."""
 
 from __future__ import annotations
 

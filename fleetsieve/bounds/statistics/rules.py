@@ -1,13 +1,13 @@
 """What one cell's interval needs to know of the whole grid: its share of the error, and the spread between runs.
 
-α of one side of one cell = (1 - confidence) / (sides in use), and the k-th look at the cell spends α x 6 / (π² k²) of it: these
-shares sum to α, so that looking again until it fits is not free. With family = "grid" the sides of all cells share one error; with
-"cell" those of one cell do.
+α of one side of one cell = (1 - confidence) / (sides in use), and the k-th measurement of the cell spends α x 6 / (π² k²) of it:
+these shares sum to α, so that looking again until it fits is not free. With family = "grid" the sides of all cells share one
+error; with "cell" those of one cell do.
 
 The spread σ is the standard deviation of ln(one run / long-run value), per metric: declared in `[noise]`, or else pooled over the
-cells that were looked at more than once, when that has at least LEAST_DOF degrees of freedom. What looks with per-request records
-scatter by their own finite number of requests is no spread between runs: it is taken off (as in a one-way analysis of variance with
-random effects), for their intervals have it already.
+cells that were measured more than once, when that has at least LEAST_DOF degrees of freedom. What measurements with per-request
+records scatter by their own finite number of requests is no spread between runs: it is taken off (as in a one-way analysis of
+variance with random effects), for their intervals have it already.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class Rules:
-    """`alpha` is the error of one side of one cell over all looks; `spreads` holds the spreads that are known and above 0.
+    """`alpha` is the error of one side of one cell over all measurements; `spreads` holds the spreads that are known and above 0.
 
-    `rule_set` says what a row means.
+    `rule_set` states what a row means.
     """
 
     alpha: float = 0.05
@@ -80,7 +80,7 @@ class Rules:
         return cls(alpha, spreads, instance.measure.max_looks, rule_set(settings.rule_set))
 
     def spent(self, look: int) -> float:
-        """The error that one side of a cell may spend on its `look`-th look, from 1.
+        """The error that one side of a cell may spend on its `look`-th measurement, from 1.
 
         >>> round(sum(Rules(0.05).spent(k) for k in range(1, 2000)), 4)
         0.05
@@ -106,7 +106,7 @@ def sides_in_use(slo: Slo) -> int:
 
 
 def _pooled(repeated: Iterable[list[Measurement]], quantity: str) -> Spread | None:
-    """The spread over the cells that were looked at several times; None with fewer than LEAST_DOF degrees of freedom."""
+    """The spread over the cells that were measured several times; None with fewer than LEAST_DOF degrees of freedom."""
     squares, within, dof = 0.0, 0.0, 0
     for looks in repeated:
         logs = [
@@ -123,7 +123,7 @@ def _pooled(repeated: Iterable[list[Measurement]], quantity: str) -> Spread | No
 
 
 def _within_run(row: Measurement, quantity: str) -> float:
-    """The standard error in ln that the requests of one look account for; 0 where it has no records, or too few to tell."""
+    """The standard error in ln that the requests of one measurement account for; 0 where it has no records, or too few to know."""
     if row.records is None:
         return 0.0
     if quantity == THROUGHPUT:
@@ -132,5 +132,5 @@ def _within_run(row: Measurement, quantity: str) -> float:
 
 
 def reading(row: Measurement, quantity: str) -> Reading:
-    """What a row says of "ttft", "e2e", "tpot" or "throughput"."""
+    """The reading of a row for "ttft", "e2e", "tpot" or "throughput"."""
     return row.throughput_rps if quantity == THROUGHPUT else row.tail(quantity)

@@ -1,11 +1,14 @@
-"""What the looks at one cell say about it: rows in, one interval per quantity out.
+"""What the measurements of one cell show: rows in, one interval per quantity out.
 
-- Looks with per-request records: order statistics, Clopper-Pearson and batch means over the records of all looks pooled, at the
-  error that the k-th look may spend (see `rules`). Their point values are then only shown. An open loop carried at least what it
-  was sent, over the time until the last of that was answered: batch means would take the scatter of its arrivals for its own.
+- Looks with per-request records: order statistics, Clopper-Pearson and batch means over the records of all measurements pooled,
+at the
+  error that the k-th measurement may spend (see `rules`). Their point values are then only shown. An open loop carried at least
+  what it was sent, over the time until the last of that was answered: batch means would take the scatter of its arrivals for its
+  own.
 - Looks without: a point value is taken as exact, bounds that a row brings as they stand, and several looks as the hull of what
-  each says, so a second value never narrows the first without statistics behind it.
-- Where the spread between runs is known, k looks say exp(mean of ln ± q σ / √k): it widens every interval, and repeats narrow
+  each states, so a second value never narrows the first without statistics behind it.
+- Where the spread between runs is known, k measurements state exp(mean of ln ± q σ / √k): it widens every interval, and repeats
+narrow
   it. With both parts each gets half of the error.
 """
 
@@ -37,9 +40,9 @@ NO_LIMITS = Slo()
 
 
 def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = None, slo: Slo = NO_LIMITS) -> KnownCell:
-    """What the rows of one cell say together; without `rules` no spread is known.
+    """What the rows of one cell state together; without `rules` no spread is known.
 
-    `slo` only tells for which tails requests are missed. An open-loop replica cannot sustain more than it is offered: a throughput
+    `slo` only shows for which tails requests are missed. An open-loop replica cannot sustain more than it is offered: a throughput
     up to POISSON_SLACK above is cut to the offered rate.
     """
     looks = tuple(rows)
@@ -63,7 +66,7 @@ def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = Non
 def _recorded(
     cell: Cell, looks: tuple[Measurement, ...], good: Sequence[Measurement], rules: Rules, slo: Slo
 ) -> KnownCell:
-    """What per-request records say, those of all looks that went well pooled."""
+    """What per-request records state, those of all measurements that went well pooled."""
     recorded = [row.records for row in good if row.records is not None]
     count = len(recorded)
     spent = rules.spent(count)
@@ -122,7 +125,7 @@ def summarise_all(
 
 
 def _combined(readings: Sequence[Reading], rules: Rules, quantity: str) -> Interval | None:
-    """What the looks' own figures say of one quantity."""
+    """The interval that the measurements' own figures give for one quantity."""
     spread = rules.spreads.get(quantity)
     if spread is None:
         return _hull(readings, NON_NEGATIVE)
@@ -145,7 +148,7 @@ def _combined(readings: Sequence[Reading], rules: Rules, quantity: str) -> Inter
 
 
 def _widened(interval: Interval, rules: Rules, quantity: str, looks: int) -> Interval:
-    """An interval of within-run error, widened by the spread between runs at the other half of the look's error."""
+    """An interval of within-run error, widened by the spread between runs at the other half of the measurement's error."""
     spread = rules.spreads.get(quantity)
     if spread is None:
         return interval
@@ -154,7 +157,7 @@ def _widened(interval: Interval, rules: Rules, quantity: str, looks: int) -> Int
 
 
 def _sustained(cell: Cell, row: Measurement, rules: Rules) -> Reading:
-    """The throughput of one look at an open loop, cut to the offered rate unless all of it lies further above.
+    """The throughput of one measurement of an open loop, cut to the offered rate unless all of it lies further above.
 
     Without a sign of overload what was served is a lower bound alone.
     """
@@ -195,7 +198,7 @@ def imagine(
     tails_s: Mapping[str, float],
     success: float = FRACTION.hi,
 ) -> KnownCell:
-    """What would be known of a cell after one more look that shows these values: for policies, never for a certificate.
+    """What would be known of a cell after one more measurement that shows these values: for policies, never for a certificate.
 
     `tails_s` holds the p99 in seconds of the metrics that matter. Where no spread is known, an unmeasured cell becomes points.
     """
@@ -217,7 +220,7 @@ def imagine(
 
 
 def _imagined(before: Interval | None, looks: int, value: float, rules: Rules, quantity: str) -> Interval:
-    """The interval of one quantity after `looks` looks that gave `before` and one that shows `value`."""
+    """The interval of one quantity after `looks` measurements that gave `before` and one that shows `value`."""
     spread = rules.spreads.get(quantity)
     blurred = before is not None and not before.is_point
     if value <= 0.0 or (spread is None and not blurred):

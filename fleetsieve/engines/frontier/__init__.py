@@ -17,7 +17,7 @@ MILP's in all stages: a property test compares them on thousands of random insta
 
 from fleetsieve.engines.frontier.curves import Curve, curve, problem_curves
 from fleetsieve.engines.frontier.engine import Frontier
-from fleetsieve.engines.frontier.shortage import counting_places_all, knows_shortage, least_shortage
+from fleetsieve.engines.frontier.shortage import counting_places_all, frontier_shortage, knows_shortage
 from fleetsieve.engines.frontier.values import greatest_goodput, greatest_min_fulfilment, least_shortfall
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "Frontier",
     "counting_places_all",
     "curve",
+    "frontier_shortage",
     "greatest_goodput",
     "greatest_min_fulfilment",
     "knows_shortage",
-    "least_shortage",
     "least_shortfall",
     "problem_curves",
 ]

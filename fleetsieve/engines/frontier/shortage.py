@@ -37,7 +37,7 @@ def knows_shortage(problem: FleetProblem) -> bool:
     return Frontier.accepts(problem) and counting_places_all(problem)
 
 
-def least_shortage(problem: FleetProblem) -> Shortage:
+def frontier_shortage(problem: FleetProblem) -> Shortage:
     """As `solving.optimise_shortage`, for what the frontier accepts.
 
     Raises:

@@ -59,7 +59,7 @@ _TURN = threading.RLock()
 side by side, use processes."""
 
 
-class Ending(Enum):
+class SolveEnding(Enum):
     """How a solve ended: what it proved, not what it found."""
 
     OPTIMAL = "optimal"
@@ -68,29 +68,29 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StageAnswer:
     """How a solve ended (`reason` in the solver's words), the incumbent's objective and the proven bound, if any."""
 
-    ending: Ending
+    ending: SolveEnding
     value: float | None
     bound: float | None
     reason: str
 
 
-def ending_of(condition: TerminationCondition) -> Ending:
+def ending_of(condition: TerminationCondition) -> SolveEnding:
     """What a termination condition proves; anything but optimality and plain infeasibility proves nothing."""
     if condition is TerminationCondition.convergenceCriteriaSatisfied:
-        return Ending.OPTIMAL
+        return SolveEnding.OPTIMAL
     if condition is TerminationCondition.provenInfeasible:
-        return Ending.INFEASIBLE
-    return Ending.UNDECIDED
+        return SolveEnding.INFEASIBLE
+    return SolveEnding.UNDECIDED
 
 
 def set_options(solver: Any, options: Mapping[str, bool | int | float | str]) -> None:
     """Set options of a `highspy.Highs` and read each back.
 
     Raises:
-        SolverMissing: when HiGHS has no option of that name, or does not take the value: it would say nothing.
+        SolverMissing: when HiGHS has no option of that name, or does not take the value: it would check nothing.
     """
     for name, value in options.items():
         status, default = solver.getOptionValue(name)
@@ -114,7 +114,7 @@ class _QuietHighs(Highs):  # type: ignore[misc]
     """Pyomo's persistent interface without its capture of the process's output, which HiGHS, silenced, does not need.
 
     The capture swaps file descriptors and starts a thread at every solve: slower than a small solve itself, and a
-    deadlock when it happens in two threads (see `_TURN`). Changes to the model are told, never searched for.
+    deadlock when it happens in two threads (see `_TURN`). Changes to the model are reported, never searched for.
     """
 
     def set_instance(self, model: pyo.ConcreteModel) -> None:
@@ -128,7 +128,7 @@ class _QuietHighs(Highs):  # type: ignore[misc]
             self.set_objective(None)
 
     def run(self) -> Results:
-        """Solve the instance as it stands.
+        """Solve the instance as it is.
 
         Raises:
             KeyboardInterrupt: when Ctrl-C stopped the solve; an interface that was stopped solves no more.
@@ -172,7 +172,7 @@ def _swallow_banner() -> None:
         highspy.Highs()  # type: ignore[no-untyped-call]
 
 
-class Session:
+class SolverSession:
     """One Pyomo model inside HiGHS, solved for one objective after another.
 
     Takes a model whose objectives are deactivated and the seconds that all solves together may take (None: no limit).
@@ -199,7 +199,7 @@ class Session:
         constraint.activate()
         self._highs.add_constraints(members)
 
-    def solve(self, objective: pyo.Objective) -> Answer:
+    def solve(self, objective: pyo.Objective) -> StageAnswer:
         """Solve for one objective of the model under everything held.
 
         Gives how it ended. `value` is the solver's own and unchecked; `bound` its dual bound. That there is no solution counts
@@ -218,24 +218,24 @@ class Session:
         if not all(map(math.isfinite, solver.getLp().col_cost_)):
             raise SolveFailed(f"objective {objective.name} carries a number that is not finite")
         answer = self._run()
-        if answer.ending is Ending.INFEASIBLE:
+        if answer.ending is SolveEnding.INFEASIBLE:
             set_options(solver, {"presolve": "off"})
             solver.clearSolver()
             answer = self._run()
             set_options(solver, {"presolve": "choose"})
         return answer
 
-    def _run(self) -> Answer:
-        """Solve what stands in the solver, in the time that is left."""
+    def _run(self) -> StageAnswer:
+        """Solve what is in the solver, in the time that is left."""
         if self._deadline is not None:
             left = self._deadline - time.monotonic()
             if left <= 0.0:
-                return Answer(Ending.UNDECIDED, None, None, "time limit")
+                return StageAnswer(SolveEnding.UNDECIDED, None, None, "time limit")
             solver = self._highs._solver_model
             set_options(solver, {"time_limit": solver.getRunTime() + left})
         results = self._highs.run()
         condition = results.termination_condition
-        return Answer(
+        return StageAnswer(
             ending_of(condition), _finite(results.incumbent_objective), _finite(results.objective_bound), condition.name
         )
 
@@ -295,7 +295,7 @@ def ready() -> None:
 def self_test() -> str:
     """Solve max 2a + 3b + 4.1c, 3a + 4b + 5c <= 17, integers in [0, 5], whose one optimum is (1, 1, 2) with 13.2.
 
-    Gives "" when the solver finds and proves it, otherwise what it said instead.
+    Gives "" when the solver finds and proves it, otherwise what it reported instead.
     """
     m = pyo.ConcreteModel()
     m.n = pyo.Var([0, 1, 2], domain=pyo.NonNegativeIntegers, bounds=(0, 5))
@@ -304,7 +304,7 @@ def self_test() -> str:
     interface = _session_highs(m, OPTIONS)
     results = interface.run()
     condition, found = results.termination_condition, results.incumbent_objective
-    if ending_of(condition) is not Ending.OPTIMAL or found is None or abs(found - 13.2) > 1e-6:
+    if ending_of(condition) is not SolveEnding.OPTIMAL or found is None or abs(found - 13.2) > 1e-6:
         return f"status {condition.name}, objective {found} instead of 13.2"
     bound = results.objective_bound
     return "" if bound is not None and abs(bound - 13.2) <= 1e-6 else f"dual bound {bound} instead of 13.2"
@@ -326,7 +326,7 @@ def threads_in_use() -> int:
         m.n = pyo.Var(domain=pyo.Binary)
         m.room = pyo.Constraint(expr=2 * m.n <= 1)
         results = _session_highs(m, {**OPTIONS, "threads": count}).run()
-        if ending_of(results.termination_condition) is Ending.OPTIMAL:
+        if ending_of(results.termination_condition) is SolveEnding.OPTIMAL:
             return count
     raise SolverMissing(
         f"HiGHS {highs_version()} solves on no number of threads up to {limit}", "reinstall highspy (>= 1.15)"

@@ -13,9 +13,9 @@ from fleetsieve_models.selection import served_classes
 from fleetsieve_models.stages import stages as stages_of
 
 from fleetsieve.allocation import STAGES, Optimum, evaluate
-from fleetsieve.engines.solving.highs import Session
+from fleetsieve.engines.solving.highs import SolverSession
 from fleetsieve.engines.solving.presolve import may_presolve, undominated
-from fleetsieve.engines.solving.staged import Reach, StagedSolve, infeasible, within
+from fleetsieve.engines.solving.staged import ModelReach, StagedSolve, infeasible, within
 
 NO_HOLDS: Mapping[str, float] = MappingProxyType({})
 
@@ -65,8 +65,8 @@ class Milp:
             return _only_the_empty_plan(problem, stages, holds)
         model = lexicographic(usable, eta)
         table = stages_of(model, STAGES)
-        reach = Reach(model, usable) if _reach_pays(usable) else None
-        session = Session(model, self.time_limit_s)
+        reach = ModelReach(model, usable) if _reach_pays(usable) else None
+        session = SolverSession(model, self.time_limit_s)
         return StagedSolve(problem, session, table, model.n, eta=eta, holds=holds, reach=reach).solve(stages)
 
 

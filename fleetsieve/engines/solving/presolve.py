@@ -49,7 +49,7 @@ def undominated(problem: FleetProblem) -> FleetProblem:
 
 
 def _kept(configurations: Sequence[Configuration], margin: float) -> list[Configuration]:
-    """The configurations of one class that none of the class dominates; `own` is in the fixed order."""
+    """The configurations of one class that none of the class dominates; `configurations` are in the fixed order."""
     best: dict[tuple[str, int], float] = {}
     for q in configurations:
         best[q.pool, q.gpus] = max(best.get((q.pool, q.gpus), 0.0), q.capacity_rps)

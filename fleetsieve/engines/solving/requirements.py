@@ -16,7 +16,7 @@ from fleetsieve_models.stages import Stage
 from fleetsieve_models.stages import stages as stages_of
 
 from fleetsieve.allocation import Optimum, Shortage, evaluate, lacking_rps, rounded_floors
-from fleetsieve.engines.solving.highs import Ending, Session
+from fleetsieve.engines.solving.highs import SolveEnding, SolverSession
 from fleetsieve.engines.solving.staged import SLACKS, StagedSolve, value_of
 from fleetsieve.errors import SolveFailed
 
@@ -54,7 +54,7 @@ def optimise_fewest_gpus(problem: FleetProblem, *, time_limit_s: float | None = 
         zeros = {name: value_of(nothing, name) for name in NEED_STAGES}
         return Need(Optimum(nothing, zeros, dict(zeros), proven=True), {p.name: 0 for p in problem.pools}, 0.0)
     model = fewest_gpus(problem)
-    session = Session(model, time_limit_s)
+    session = SolverSession(model, time_limit_s)
     optimum = StagedSolve(large, session, stages_of(model, NEED_STAGES), model.n).solve(NEED_STAGES)
     plan = optimum.allocation
     if plan is None:
@@ -92,7 +92,7 @@ def optimise_shortage(problem: FleetProblem, *, time_limit_s: float | None = Non
 def _more_gpus(model: pyo.ConcreteModel, time_limit_s: float | None) -> dict[str, int]:
     """The GPUs to add to each pool so that nothing lacks."""
     table = stages_of(model, QUESTIONS)
-    session = Session(model, time_limit_s)
+    session = SolverSession(model, time_limit_s)
     session.hold(table["lack"].hold)
     _solve(session, table["extra"])
     return {p: count for p, count in session.integers(model.more_gpus.values()).items() if count}
@@ -102,7 +102,7 @@ def _lacking_least(problem: FleetProblem, model: pyo.ConcreteModel, time_limit_s
     """The replicas of the plan that lacks least on the GPUs there are: in all, then in each class in its order."""
     lacks = [lack_of(k) for k in range(len(model.SERVED))]
     table = stages_of(model, [*QUESTIONS, *lacks])
-    session = Session(model, time_limit_s)
+    session = SolverSession(model, time_limit_s)
     session.hold(table["extra"].hold)
     least = _solve(session, table["lack"])
     for before, name in pairwise(["lack", *lacks[:-1]]):
@@ -112,8 +112,8 @@ def _lacking_least(problem: FleetProblem, model: pyo.ConcreteModel, time_limit_s
     return {problem.configurations[k].name: count for k, count in session.integers(model.n.values()).items()}
 
 
-def _solve(session: Session, stage: Stage) -> float:
+def _solve(session: SolverSession, stage: Stage) -> float:
     answer = session.solve(stage.objective)
-    if answer.ending is not Ending.OPTIMAL or answer.value is None:
+    if answer.ending is not SolveEnding.OPTIMAL or answer.value is None:
         raise SolveFailed(f"what the floors need was not found: {answer.reason}")
     return answer.value

@@ -1,4 +1,4 @@
-"""One MILP, solved stage by stage; nothing that the solver says of a plan is believed before it is recomputed."""
+"""One MILP, solved stage by stage; no value that the solver reports for a plan is believed before it is recomputed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleetsieve_models.selection import served_classes
 from fleetsieve_models.stages import Stage
 
 from fleetsieve.allocation import MAXIMISED, Allocation, Optimum, evaluate, tolerance
-from fleetsieve.engines.solving.highs import Answer, Ending, Session
+from fleetsieve.engines.solving.highs import SolveEnding, SolverSession, StageAnswer
 from fleetsieve.errors import SolveFailed
 
 AGREEMENT = 1e-6
@@ -40,7 +40,7 @@ def value_of(plan: Allocation, stage: str) -> float:
     return math.fsum(price[c.configuration.pool] * c.gpus for c in plan.classes if c.configuration)
 
 
-class Reach:
+class ModelReach:
     """The min fulfilment of a model, held in whole replicas: see `fleetsieve_models.reach`.
 
     Takes the model of `lexicographic` and its problem, whose classes in the minimum can all be served.
@@ -55,7 +55,7 @@ class Reach:
         """Every value that the min fulfilment can have, ascending from 0."""
         return break_points(self.model, self.problem)
 
-    def hold(self, session: Session, least: float) -> None:
+    def hold(self, session: SolverSession, least: float) -> None:
         """Hold every class in the minimum at `least` or more, in the solves to come."""
         set_reach(self.model, self.problem, max(0.0, least))
         session.hold(self.model.some_configuration)
@@ -73,13 +73,13 @@ class StagedSolve:
     def __init__(
         self,
         problem: FleetProblem,
-        session: Session,
+        session: SolverSession,
         table: Mapping[str, Stage],
         n: Mapping[int, Any],
         *,
         eta: float = 0.0,
         holds: Mapping[str, float] = MappingProxyType({}),
-        reach: Reach | None = None,
+        reach: ModelReach | None = None,
     ) -> None:
         self.problem, self.session, self.table, self.n, self.eta, self.holds = problem, session, table, n, eta, holds
         self.reach = reach
@@ -117,7 +117,7 @@ class StagedSolve:
     def _solve(self, name: str) -> Optimum | None:
         """Solve one stage for its own objective."""
         answer = self.session.solve(self.table[name].objective)
-        if answer.ending is Ending.INFEASIBLE:
+        if answer.ending is SolveEnding.INFEASIBLE:
             if self.plan is not None:
                 raise SolveFailed(f"stage {name} has no plan although the stage before it had one")
             return infeasible("no plan is within the limits")
@@ -126,7 +126,7 @@ class StagedSolve:
             if plan is None:
                 return self._solve(name)
             self.plan, self.values[name] = plan, value_of(plan, name)
-        if answer.ending is Ending.OPTIMAL:
+        if answer.ending is SolveEnding.OPTIMAL:
             exact = self.values[name]
             if answer.bound is None or _worse(name, answer.bound, exact, AGREEMENT):
                 raise SolveFailed(f"stage {name}: the solver proves {answer.bound}, its plan gives {exact}")
@@ -135,7 +135,7 @@ class StagedSolve:
         self.bounds[name] = None if answer.bound is None else self._outward(name, answer.bound)
         return Optimum(self.plan, dict(self.values), dict(self.bounds), False, reason=f"stage {name}: {answer.reason}")
 
-    def _climb(self, name: str, reach: Reach) -> Optimum | None:
+    def _climb(self, name: str, reach: ModelReach) -> Optimum | None:
         """Solve the stage of the min fulfilment by bisection: which is the last of its values that a plan reaches?
 
         Each question is a MILP of its own, for the fewest GPUs with every class held there; a plan answers yes and a
@@ -148,7 +148,7 @@ class StagedSolve:
             middle = (low + high) // 2 if low >= 0 else 0
             reach.hold(self.session, points[middle])
             answer = self.session.solve(self.table[stage].objective)
-            if answer.ending is Ending.INFEASIBLE:
+            if answer.ending is SolveEnding.INFEASIBLE:
                 high = middle
             elif answer.value is None:
                 ended = answer.reason
@@ -165,7 +165,7 @@ class StagedSolve:
             return None
         return Optimum(self.plan, dict(self.values), dict(self.bounds), False, reason=f"stage {name}: {ended}")
 
-    def _taken(self, name: str, answer: Answer) -> Allocation | None:
+    def _taken(self, name: str, answer: StageAnswer) -> Allocation | None:
         """The plan of an answer; None where it bought something with a held value, which now has less slack: once."""
         plan = self._recomputed(name, answer)
         broken = self._broken_by(plan)
@@ -178,8 +178,8 @@ class StagedSolve:
             self._hold(held)
         return None
 
-    def _recomputed(self, name: str, answer: Answer) -> Allocation:
-        """The plan of the solver's rounded replica counts, evaluated; its value must be what the solver says."""
+    def _recomputed(self, name: str, answer: StageAnswer) -> Allocation:
+        """The plan of the solver's rounded replica counts, evaluated; its value must be what the solver states."""
         counts = self.session.integers(self.n.values())
         replicas: dict[Name, int] = {self.problem.configurations[k].name: count for k, count in counts.items()}
         plan = evaluate(self.problem, replicas)

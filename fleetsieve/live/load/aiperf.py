@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleetsieve.live.load.answers import NO_TOKEN, Answer, Exit, complete, sent_of, window_of
-from fleetsieve.live.load.doubts import SEND_ERROR_LIMIT_S
+from fleetsieve.live.load.answers import NO_TOKEN, Exit, RequestAnswer, complete, sent_of, window_of
 from fleetsieve.live.load.process import run_watched
-from fleetsieve.live.load.protocol import Ending, Flow, GeneratorKind, Sent, Watch
+from fleetsieve.live.load.protocol import Flow, GeneratorEnding, GeneratorKind, Sent, Watch
 from fleetsieve.live.load.schedule import Schedule
+from fleetsieve.live.load.warnings import SEND_ERROR_LIMIT_S
 from fleetsieve.live.processes.log import KEPT_LINES, last_lines
 
 RECORDS = "profile_export.jsonl"
@@ -43,7 +43,7 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 class AIPerf:
     """Sends with `command` profile; `request_timeout_s` ends a request that does not end by itself.
 
-    `arguments` are added to its command line. A p99 send-time error above `send_error_limit_s` is told.
+    `arguments` are added to its command line. A p99 send-time error above `send_error_limit_s` is reported.
     """
 
     command: tuple[str, ...] = ("aiperf",)
@@ -59,7 +59,7 @@ class AIPerf:
     def send(
         self, schedule: Schedule, url: str, model: str, folder: Path, deadline_s: float, watch: Watch | None = None
     ) -> Sent:
-        """Send a schedule, as the protocol says."""
+        """Send a schedule, as the protocol requires."""
         folder = folder.resolve()
         folder.mkdir(parents=True, exist_ok=True)
         payloads, tokenizer, log = folder / "payloads.jsonl", folder / "tokenizer", folder / LOG
@@ -89,9 +89,17 @@ class AIPerf:
         payloads.unlink()  # it can be made again from the schedule, and is by far the largest file
         whole = complete(schedule, tail.answers)
         if ended.interrupted:
-            ending = Ending.DONE if whole else Ending.DEADLINE if ended.interrupted == "deadline" else Ending.STOPPED
+            ending = (
+                GeneratorEnding.DONE
+                if whole
+                else GeneratorEnding.DEADLINE
+                if ended.interrupted == "deadline"
+                else GeneratorEnding.STOPPED
+            )
         else:
-            ending = Ending.DONE if tail.answers and (ended.exit_code == 0 or whole) else Ending.FAILED
+            ending = (
+                GeneratorEnding.DONE if tail.answers and (ended.exit_code == 0 or whole) else GeneratorEnding.FAILED
+            )
         exit = Exit(
             ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES), began_unix_s + ended.wall_s
         )
@@ -146,11 +154,11 @@ class _Tail:
 
     def __init__(self, path: Path, count: int) -> None:
         self._path, self._count, self._read_bytes = path, count, 0
-        self.answers: dict[int, Answer] = {}
-        self.strangers: list[Answer] = []
+        self.answers: dict[int, RequestAnswer] = {}
+        self.strangers: list[RequestAnswer] = []
 
     def read(self) -> None:
-        """Read the lines that were written since; a line that is no record is passed over, so its request stays missing."""
+        """Read the lines that were written since; a line that is no record is ignored, so its request stays missing."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read_bytes)
@@ -168,7 +176,7 @@ class _Tail:
                 self.strangers.append(answer)
 
 
-def read_record(line: bytes) -> Answer | None:
+def read_record(line: bytes) -> RequestAnswer | None:
     """One line of AIPerf's records; None when it is none."""
     try:
         return _read(json.loads(line))
@@ -176,7 +184,7 @@ def read_record(line: bytes) -> Answer | None:
         return None
 
 
-def _read(record: Mapping[str, Any]) -> Answer:
+def _read(record: Mapping[str, Any]) -> RequestAnswer:
     metadata, metrics, error = record["metadata"], record.get("metrics") or {}, record.get("error")
     request, sent_ns, ended_ns = (
         int(metadata["conversation_id"]),
@@ -189,7 +197,7 @@ def _read(record: Mapping[str, Any]) -> Answer:
     failure, reason = _failure(error, bool(metadata.get("was_cancelled")))
     if error is not None and error.get("type") == _NO_CONTENT:
         tokens_out, reason = 0.0, NO_TOKEN
-    return Answer(
+    return RequestAnswer(
         request,
         sent_ns / 1e9,
         None if ttft_ms is None else ttft_ms / 1e3,
@@ -222,11 +230,11 @@ def _failure(error: Mapping[str, object] | None, cancelled: bool) -> tuple[str, 
     return ("timeout" if "timeout" in kind.lower() else "failed"), reason
 
 
-def _flow(schedule: Schedule, answers: Mapping[int, Answer], elapsed_s: float) -> Flow:
+def _flow(schedule: Schedule, answers: Mapping[int, RequestAnswer], elapsed_s: float) -> Flow:
     """How it goes, from the records so far."""
     window = window_of(schedule, answers)
     last = max((answer.ended_unix_s for answer in answers.values()), default=0.0)
-    good: Sequence[Answer] = [answer for answer in answers.values() if not answer.failure]
+    good: Sequence[RequestAnswer] = [answer for answer in answers.values() if not answer.failure]
     return Flow(
         elapsed_s,
         None if window is None else last - window.start_unix_s,

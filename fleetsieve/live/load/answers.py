@@ -1,6 +1,6 @@
 """From what a load generator recorded to what came of the schedule: every request that was due has a row, also the silent ones.
 
-A request succeeded when it ended without an error and brought as many tokens as it was asked for. One that no record tells of
+A request succeeded when it ended without an error and brought as many tokens as it was asked for. One that no record shows of
 is missing.
 """
 
@@ -15,8 +15,8 @@ from types import MappingProxyType
 import numpy as np
 
 from fleetsieve.files.records import RequestRow
-from fleetsieve.live.load import doubts
-from fleetsieve.live.load.protocol import Ending, Heard, Sent
+from fleetsieve.live.load import warnings
+from fleetsieve.live.load.protocol import GeneratorEnding, Heard, Sent
 from fleetsieve.live.load.schedule import Schedule
 
 NO_RECORD = "no record of the request"
@@ -29,11 +29,11 @@ CUT_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RequestAnswer:
     """What was recorded of one request, by its place in the schedule.
 
     `sent_unix_s` is on the wall clock; `ttft_s` and `e2e_s` (until it ended, well or not) count from it. `failure` is "failed",
-    "rejected" or "timeout", "" when the program saw no error, and `reason` what it said.
+    "rejected" or "timeout", "" when the program saw no error, and `reason` what it stated.
     """
 
     request: int
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def ended_unix_s(self) -> float:
-        """When it ended; when it was sent, where nothing says."""
+        """When it ended; when it was sent, where nothing shows it."""
         return self.sent_unix_s + (self.e2e_s or 0.0)
 
 
@@ -68,7 +68,7 @@ class Window:
 class Exit:
     """How the program that sent the requests ended, and when on the wall clock (infinity: not known)."""
 
-    ending: Ending
+    ending: GeneratorEnding
     exit_code: int | None
     wall_s: float
     client_cpu_s: float
@@ -76,11 +76,11 @@ class Exit:
     ended_unix_s: float = math.inf
 
 
-Answers = Mapping[int, Answer]
+Answers = Mapping[int, RequestAnswer]
 """What was recorded, by the place of the request in the schedule."""
 
 
-def judged(answer: Answer, asked_tokens: int) -> tuple[str, str]:
+def answer_status(answer: RequestAnswer, asked_tokens: int) -> tuple[str, str]:
     """The status of an answer to a request for `asked_tokens`, and the reason when it is not "ok"."""
     if answer.failure:
         return answer.failure, answer.reason
@@ -92,7 +92,7 @@ def judged(answer: Answer, asked_tokens: int) -> tuple[str, str]:
 
 
 def window_of(schedule: Schedule, answers: Answers) -> Window | None:
-    """Where the window lies, as far as the answers tell; None before it can be told.
+    """Where the window lies, as far as the answers tell; None before it is known.
 
     Open loop: the request that was sent most on time (against the others) was sent on time. Closed loop: the window begins when
     the warm-up's time is over and as many requests have ended as are in flight.
@@ -120,7 +120,7 @@ def window_of(schedule: Schedule, answers: Answers) -> Window | None:
 
 
 def complete(schedule: Schedule, answers: Answers) -> bool:
-    """Whether every request of the warm-up and the window has ended, so that sending more tells nothing."""
+    """Whether every request of the warm-up and the window has ended, so that sending more shows nothing."""
     window = window_of(schedule, answers)
     if window is None:
         return False
@@ -131,13 +131,16 @@ def complete(schedule: Schedule, answers: Answers) -> bool:
 
 
 def sent_of(
-    schedule: Schedule, found: Iterable[Answer], exit: Exit, send_error_limit_s: float = doubts.SEND_ERROR_LIMIT_S
+    schedule: Schedule,
+    found: Iterable[RequestAnswer],
+    exit: Exit,
+    send_error_limit_s: float = warnings.SEND_ERROR_LIMIT_S,
 ) -> Sent:
     """What came of `schedule`, given the answers that were recorded (of one request the first counts).
 
-    A record that names no request of the schedule is passed over, and told.
+    A record that names no request of the schedule is ignored and reported.
     """
-    answers: dict[int, Answer] = {}
+    answers: dict[int, RequestAnswer] = {}
     strangers = 0
     for one in found:
         if 0 <= one.request < len(schedule):
@@ -146,10 +149,10 @@ def sent_of(
             strangers += 1
     cut = _cut(schedule, answers, exit)
     window = window_of(schedule, answers) or _unseen_window(schedule, answers)
-    doubts_found = [] if exit.ending is Ending.DONE else [_ended(exit)]
+    found_warnings = [] if exit.ending is GeneratorEnding.DONE else [_ended(exit)]
     if schedule.due_s is None:
         window, ran_out = _until_it_ran_out(window, schedule, answers, exit)
-        doubts_found += ran_out
+        found_warnings += ran_out
     else:
         window = _with_its_last(window, schedule, answers)
     rows: list[RequestRow] = []
@@ -167,16 +170,16 @@ def sent_of(
         for i, answer in answers.items()
         if schedule.due_s is not None and 0.0 <= schedule.due_s[i] < window.length_s
     ]
-    in_flight = doubts.in_flight(rows, window.length_s) if schedule.concurrency is not None and answers else None
-    doubts_found += doubts.of_strangers(strangers)
-    doubts_found += doubts.of_sending(late_s, send_error_limit_s)
-    doubts_found += doubts.of_closed_loop(rows, window.length_s, schedule.concurrency, in_flight)
+    in_flight = warnings.mean_in_flight(rows, window.length_s) if schedule.concurrency is not None and answers else None
+    found_warnings += warnings.of_strangers(strangers)
+    found_warnings += warnings.of_sending(late_s, send_error_limit_s)
+    found_warnings += warnings.of_closed_loop(rows, window.length_s, schedule.concurrency, in_flight)
     counted = [
         (int(schedule.input_tokens[i]), a.input_tokens) for i, a in answers.items() if a.input_tokens is not None
     ]
-    doubts_found += doubts.of_lengths(counted)
-    doubts_found += doubts.of_pieces([row for row in rows if row.status == "ok" and row.sent_at_s >= 0.0])
-    median, tail = doubts.median_and_p99(late_s)
+    found_warnings += warnings.of_lengths(counted)
+    found_warnings += warnings.of_pieces([row for row in rows if row.status == "ok" and row.sent_at_s >= 0.0])
+    median, tail = warnings.median_and_p99(late_s)
     return Sent(
         tuple(rows),
         window.length_s,
@@ -188,11 +191,11 @@ def sent_of(
         median,
         tail,
         in_flight,
-        tuple(doubts_found),
+        tuple(found_warnings),
         MappingProxyType(dict(failures.most_common())),
         exit.last_lines,
         _heard(schedule, answers, window, exit),
-        doubts.of_window(len(late_s), len(late_s) - _after(schedule, answers, window)),
+        warnings.of_window(len(late_s), len(late_s) - _after(schedule, answers, window)),
         cut,
     )
 
@@ -202,16 +205,16 @@ def _cut(schedule: Schedule, answers: Answers, exit: Exit) -> str:
 
     A closed loop that lost a record is never complete. It was not cut where it sent all that it had, or more than the window.
     """
-    if exit.ending is Ending.STOPPED or complete(schedule, answers):
+    if exit.ending is GeneratorEnding.STOPPED or complete(schedule, answers):
         return ""
     if schedule.due_s is not None:
-        return "" if exit.ending is Ending.DONE else _ended(exit)
+        return "" if exit.ending is GeneratorEnding.DONE else _ended(exit)
     assert schedule.concurrency is not None
     window = window_of(schedule, answers)
     known = max(answers, default=-1) + 1
     if window is not None and max(answer.sent_unix_s for answer in answers.values()) > window.end_unix_s:
         return ""
-    if exit.ending is not Ending.DONE:
+    if exit.ending is not GeneratorEnding.DONE:
         return _ended(exit)
     if known + schedule.concurrency > len(schedule):
         return ""
@@ -227,7 +230,7 @@ def _after(schedule: Schedule, answers: Answers, window: Window) -> int:
 
 
 def _heard(schedule: Schedule, answers: Answers, window: Window, exit: Exit) -> Heard:
-    good = [answer for i, answer in answers.items() if judged(answer, int(schedule.output_tokens[i]))[0] == "ok"]
+    good = [answer for i, answer in answers.items() if answer_status(answer, int(schedule.output_tokens[i]))[0] == "ok"]
     if schedule.due_s is None:
         unheard = schedule.concurrency or 0
     else:
@@ -242,22 +245,22 @@ def _heard(schedule: Schedule, answers: Answers, window: Window, exit: Exit) -> 
 
 
 _ENDED = {
-    Ending.DEADLINE: "the load generator was stopped at its deadline",
-    Ending.STOPPED: "the load generator was stopped",
-    Ending.FAILED: "the load generator failed",
+    GeneratorEnding.DEADLINE: "the load generator was stopped at its deadline",
+    GeneratorEnding.STOPPED: "the load generator was stopped",
+    GeneratorEnding.FAILED: "the load generator failed",
 }
 
 
 def _ended(exit: Exit) -> str:
     """How the program ended, where it was not as it should be; of one that failed with its last words."""
-    if exit.ending is not Ending.FAILED:
+    if exit.ending is not GeneratorEnding.FAILED:
         return _ENDED[exit.ending]
     words = f": {exit.last_lines[-1].strip()[:200]}" if exit.last_lines else ""
     return f"{_ENDED[exit.ending]} (exit code {exit.exit_code}){words}"
 
 
 def _unseen_window(schedule: Schedule, answers: Answers) -> Window:
-    """The window of a closed loop that never came out of its warm-up, or of a look without an answer."""
+    """The window of a closed loop that never came out of its warm-up, or of a measurement without an answer."""
     first = min((answer.sent_unix_s for answer in answers.values()), default=0.0)
     return Window(first + schedule.warmup_s, schedule.window_s)
 
@@ -265,17 +268,17 @@ def _unseen_window(schedule: Schedule, answers: Answers) -> Window:
 def _with_its_last(window: Window, schedule: Schedule, answers: Answers) -> Window:
     """The window of an open loop, with the requests that were due in it and sent a moment after its end.
 
-    A look that is to have so many requests, because so many bound a p99, then has them.
+    A measurement that is to have so many requests, because so many bound a p99, then has them.
     """
     assert schedule.due_s is not None
     due = [answer.sent_unix_s - window.start_unix_s for i, answer in answers.items()
            if 0.0 <= schedule.due_s[i] < window.length_s]  # fmt: skip
-    last_s = max((at_s for at_s in due if at_s < window.length_s + doubts.SEND_ERROR_LIMIT_S), default=0.0)
+    last_s = max((at_s for at_s in due if at_s < window.length_s + warnings.SEND_ERROR_LIMIT_S), default=0.0)
     return window if last_s < window.length_s else Window(window.start_unix_s, float(np.nextafter(last_s, np.inf)))
 
 
 def _until_it_ran_out(window: Window, schedule: Schedule, answers: Answers, exit: Exit) -> tuple[Window, list[str]]:
-    """The window of a closed loop, ended where its load ended, and what to say of that."""
+    """The window of a closed loop, ended where its load ended, and the warning about it."""
     last = max((answer.sent_unix_s for answer in answers.values()), default=window.start_unix_s)
     length_s = last - window.start_unix_s
     if length_s >= window.length_s or complete(schedule, answers):
@@ -284,14 +287,14 @@ def _until_it_ran_out(window: Window, schedule: Schedule, answers: Answers, exit
     if np.isinf(window.length_s):
         reason = f"the load ended before {schedule.min_requests} requests were sent in the window"
         window = Window(window.start_unix_s, schedule.window_s)
-    if exit.ending is Ending.DONE and length_s > 0.0:
+    if exit.ending is GeneratorEnding.DONE and length_s > 0.0:
         window = Window(window.start_unix_s, length_s)
     return window, [reason]
 
 
 def _due(
     schedule: Schedule, answers: Answers, window: Window, exit: Exit
-) -> Iterable[tuple[int, float, Answer | None]]:
+) -> Iterable[tuple[int, float, RequestAnswer | None]]:
     """Every request that was due, or was sent in a closed loop, with its moment in the window and its answer."""
     if schedule.due_s is not None:
         for i, due_s in enumerate(schedule.due_s.tolist()):
@@ -301,25 +304,25 @@ def _due(
     known = max(answers, default=-1) + 1
     moment = (
         -schedule.warmup_s if not answers else 0.0
-    )  # of a request that nothing tells of: when the one before it was sent
+    )  # of a request that nothing shows of: when the one before it was sent
     silent = 0
     for i in range(known):
         answer = answers.get(i)
         moment = moment if answer is None else answer.sent_unix_s - window.start_unix_s
         silent += answer is None
         yield i, moment, answer
-    if exit.ending is not Ending.DONE or not answers:
+    if exit.ending is not GeneratorEnding.DONE or not answers:
         # A program that was ended in the middle had as many requests in flight as it was to hold.
         for i in range(known, min(len(schedule), known + schedule.concurrency - silent)):
             yield i, max(moment, 0.0), None
 
 
-def _row(schedule: Schedule, i: int, sent_at_s: float, answer: Answer | None) -> tuple[RequestRow, str]:
+def _row(schedule: Schedule, i: int, sent_at_s: float, answer: RequestAnswer | None) -> tuple[RequestRow, str]:
     due_s = None if schedule.due_s is None else float(schedule.due_s[i])
     asked_in = int(schedule.input_tokens[i])
     if answer is None:
         return RequestRow(sent_at_s, due_s, asked_in, None, None, None, "missing"), NO_RECORD
-    status, reason = judged(answer, int(schedule.output_tokens[i]))
+    status, reason = answer_status(answer, int(schedule.output_tokens[i]))
     counted_in = asked_in if answer.input_tokens is None else answer.input_tokens
     e2e_s = answer.e2e_s  # two clocks of a client may put the last token microseconds before the first
     if e2e_s is not None and answer.ttft_s is not None:

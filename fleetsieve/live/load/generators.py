@@ -10,7 +10,7 @@ from fleetsieve.live.load.protocol import GeneratorKind
 DEFAULT = aiperf.KIND.name
 
 GENERATORS: dict[str, GeneratorKind] = {kind.name: kind for kind in (aiperf.KIND, vllm_bench.KIND)}
-"""By the name that stands in [load] generator."""
+"""By the name in [load] generator."""
 
 
 def generator_named(name: str) -> GeneratorKind:

@@ -2,7 +2,7 @@
 
     python guard.py PROGRAM ARGUMENT ...
 
-A pipe from the starter is standard input here; its end says that the starter is gone. An interrupt is passed on. It is run as
+A pipe from the starter is standard input here; its end states that the starter is gone. An interrupt is passed on. It is run as
 a file of its own and uses the standard library alone, so that it starts at once.
 """
 

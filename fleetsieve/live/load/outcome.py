@@ -1,4 +1,4 @@
-"""The figures of a look, from what came of its schedule: the row of measurements.csv with the requests that decide.
+"""The figures of a measurement, from what came of its schedule: the row of measurements.csv with the requests that decide.
 
 Nothing is computed here that is computed elsewhere: a row shows the point values that `statistics` takes from the records.
 """
@@ -18,7 +18,7 @@ from fleetsieve.live.load.protocol import Sent
 from fleetsieve.records import RequestRecords
 
 
-def records_of(rows: Sequence[RequestRow], window_s: float) -> RequestRecords:
+def request_records(rows: Sequence[RequestRow], window_s: float) -> RequestRecords:
     """The records of requests that are in memory: what reading their file gives."""
     columns = [(row.sent_at_s, row.scheduled_at_s, row.ttft_s, row.e2e_s, row.output_tokens) for row in rows]
     sent, scheduled, ttft, e2e, tokens = np.array(columns, dtype=np.float64).reshape(-1, 5).T
@@ -27,11 +27,11 @@ def records_of(rows: Sequence[RequestRow], window_s: float) -> RequestRecords:
 
 
 def measured(row: Measurement, sent: Sent) -> Measurement:
-    """The row with the figures, the status and the requests of a look; a cost and a source are whoever measured's to add.
+    """The row with the figures, the status and the requests of a measurement; a cost and a source are whoever measured's to add.
 
-    Without a single success in the window the look failed, as most of its requests did (`status_of`).
+    Without a single success in the window the measurement failed, as most of its requests did (`status_of`).
     """
-    records = records_of(sent.rows, sent.window_s)
+    records = request_records(sent.rows, sent.window_s)
     return replace(
         point_row(row, records),
         status=status_of(sent.rows),
@@ -47,10 +47,10 @@ _SHORT = "short"
 
 
 def status_of(rows: Iterable[RequestRow]) -> Status:
-    """How a look ended, by its window's requests.
+    """How a measurement ended, by its window's requests.
 
     A server whose answers are shorter than asked for has not crashed: it has "rejected" the load. It is "crashed" where requests
-    ended in errors, or nothing tells of them.
+    ended in errors, or nothing shows of them.
     """
     counts = Counter(_SHORT if row.status == "failed" and row.output_tokens is not None else row.status
                      for row in rows if row.sent_at_s >= 0.0)  # fmt: skip

@@ -13,7 +13,7 @@ from fleetsieve.files.records import RequestRow
 from fleetsieve.live.load.schedule import Schedule
 
 
-class Ending(StrEnum):
+class GeneratorEnding(StrEnum):
     """How the sending ended."""
 
     DONE = "done"
@@ -46,7 +46,7 @@ Watch = Callable[[Flow], bool]
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """All answers of a look, those after the window too: what a server's own counters are to be held against.
+    """All answers of a measurement, those after the window too: what a server's own counters are to be held against.
 
     `succeeded` requests were answered well, with these means; `unheard` more may have been, unrecorded, when the sending was cut.
     `recorded` are all of which there is a record, those that failed too.
@@ -67,24 +67,24 @@ class Sent:
     too. Moments count from the start of the window, `started_unix_s` on the wall clock (None when nothing was sent), and the
     window was `window_s` long.
 
-    `send_error_p50_s` and `send_error_p99_s` say how late the window's requests were sent, against the one that was sent most
-    on time (open loop); `in_flight` how many were in flight on average in the window (closed loop). `doubts` are the reasons
-    why the load was not sent as asked; with none it was. `unheld` says why the window lacks requests that were due in it, "" where
-    it does not. `failures` counts what was said of the window's requests that failed. `cut` says how the sending ended before all
-    was recorded, "" where it ended as planned or as whoever watched asked for.
+    `send_error_p50_s` and `send_error_p99_s` state how late the window's requests were sent, against the one that was sent most
+    on time (open loop); `in_flight` how many were in flight on average in the window (closed loop). `warnings` are the reasons
+    why the load was not sent as asked; with none it was. `unheld` explains why the window lacks requests that were due in it, ""
+    where it does not. `failures` counts what was stated of the window's requests that failed. `cut` states how the sending ended
+    before all was recorded, "" where it ended as planned or as whoever watched asked for.
     """
 
     rows: tuple[RequestRow, ...]
     window_s: float
     started_unix_s: float | None
-    ending: Ending
+    ending: GeneratorEnding
     exit_code: int | None
     wall_s: float
     client_cpu_s: float
     send_error_p50_s: float | None = None
     send_error_p99_s: float | None = None
     in_flight: float | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     failures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     last_lines: tuple[str, ...] = ()
     heard: Heard = Heard()
@@ -93,8 +93,8 @@ class Sent:
 
     @property
     def as_asked(self) -> bool:
-        """Whether the load was sent as the schedule says."""
-        return not self.doubts
+        """Whether the load was sent as the schedule states."""
+        return not self.warnings
 
 
 class LoadGenerator(Protocol):
@@ -124,8 +124,8 @@ class GeneratorKind:
     """A load generator as a configuration knows it.
 
     `make(command, request_timeout_s)` gives one that is started by `command`; `program` is the command where serve.toml states
-    none, and answers --version. `install` says how a person gets it. One that `holds_concurrency` can keep a number of requests in
-    flight for a given time.
+    none, and answers --version. `install` states how a person gets it. One that `holds_concurrency` can keep a number of requests
+    in flight for a given time.
     """
 
     name: str

@@ -1,17 +1,17 @@
-"""What one look sends: when each request is due and how many tokens it has, the same for the same seed.
+"""What one measurement sends: when each request is due and how many tokens it has, the same for the same seed.
 
-A look has three parts: the warm-up, which is not measured, the window, and a cool-down that keeps the load up until the last
+A measurement has three parts: the warm-up, which is not measured, the window, and a cool-down that keeps the load up until the last
 requests of the window have ended. Moments count from the start of the window.
 
 Open loop: each part holds round(rate x length) requests, so the offered rate is exact. From a trace these are as many
 consecutive rows, from a first row that the seed draws, and the gaps between them are scaled to fill the part: the arrival
-scale. A trace is cut when it is longer than the look and goes on from its start when it ends; the gap between its end and its
-start is its mean gap. A synthetic shape has Poisson arrivals, given their number.
+scale. A trace is cut when it is longer than the measurement and continues from its start when it ends; the gap between its end
+and its start is its mean gap. A synthetic shape has Poisson arrivals, given their number.
 
 Closed loop: `concurrency` requests are in flight at all times, each sent when another ends. The warm-up lasts at least until
 `concurrency` requests have ended.
 
-Prompts are token ids drawn anew for every seed, so that no look finds those of another in a prefix cache.
+Prompts are token ids drawn again for every seed, so that no measurement finds those of another in a prefix cache.
 """
 
 from __future__ import annotations
@@ -105,12 +105,12 @@ Source = Trace | Shape
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Everything that one look sends.
+    """Everything that one measurement sends.
 
     `due_s` has a moment per request, negative in the warm-up and from `window_s` on in the cool-down; None in a closed loop,
     which sends as many of the requests as it needs. `token_ids` are the first id of prompts and the one after the last. In a
-    closed loop the window lasts until `min_requests` have been sent in it too, at most `max_window_s`; `sized` says that all of
-    its requests are meant to be sent. `origin` says where the requests come from.
+    closed loop the window lasts until `min_requests` have been sent in it too, at most `max_window_s`; `sized` states that all of
+    its requests are meant to be sent. `origin` states where the requests come from.
     """
 
     due_s: Floats | None
@@ -137,7 +137,7 @@ class Schedule:
 
 
 def look_seed(seed: int, key: CellKey, look: int) -> int:
-    """A seed of its own for the `look`-th look at a cell in a run with the seed `seed`."""
+    """A seed of its own for the `look`-th measurement of a cell in a run with the seed `seed`."""
     digest = hashlib.sha256(repr((seed, *key.parts, look)).encode()).digest()
     return int.from_bytes(digest[:6], "big")
 

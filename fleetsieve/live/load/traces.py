@@ -1,13 +1,13 @@
 """Recorded traffic: when requests arrived, and how many tokens each had.
 
-Formats, told apart by the first line; a name that ends in .gz is unpacked:
+Formats, distinguished by the first line; a name that ends in .gz is unpacked:
 
     plain       arrival_s,input_tokens,output_tokens
     azure       TIMESTAMP,ContextTokens,GeneratedTokens (Azure LLM inference traces, 2023 and 2024)
     burstgpt    Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type (BurstGPT; seconds)
     mooncake    one JSON object a line: timestamp (milliseconds), input_length, output_length
 
-Prompts are not in a trace; `hash_ids` of Mooncake traces, which say what prompts share, are not used.
+Prompts are not in a trace; `hash_ids` of Mooncake traces, which state what prompts share, are not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from fleetsieve.errors import InputError, UsageError
 from fleetsieve.files.csv_rows import utf8_bytes
 from fleetsieve.files.faults import FaultList
-from fleetsieve.files.schema import NON_NEGATIVE, Column, Kind, number_text
+from fleetsieve.files.schema import NON_NEGATIVE, Column, ColumnKind, number_text
 from fleetsieve.files.table import read_table
 from fleetsieve.records import Floats
 
@@ -36,18 +36,18 @@ Ints = NDArray[np.int64]
 
 
 def _tokens(name: str) -> Column:
-    return Column(name, Kind.INTEGER, required=True, range=NON_NEGATIVE, unit="tokens")
+    return Column(name, ColumnKind.INTEGER, required=True, range=NON_NEGATIVE, unit="tokens")
 
 
 def _seconds(name: str) -> Column:
-    return Column(name, Kind.NUMBER, required=True, range=NON_NEGATIVE, unit="seconds")
+    return Column(name, ColumnKind.NUMBER, required=True, range=NON_NEGATIVE, unit="seconds")
 
 
 CSV_FORMATS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
     {
         "plain": (_seconds("arrival_s"), _tokens("input_tokens"), _tokens("output_tokens")),
         "azure": (
-            Column("TIMESTAMP", Kind.TEXT, required=True, unit="moment, such as 2023-11-16 18:17:03.97"),
+            Column("TIMESTAMP", ColumnKind.TEXT, required=True, unit="moment, such as 2023-11-16 18:17:03.97"),
             _tokens("ContextTokens"),
             _tokens("GeneratedTokens"),
         ),
@@ -59,7 +59,7 @@ CSV_FORMATS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         ),
     }
 )
-"""The columns of each CSV format: arrival, input tokens and output tokens first, then those that are passed over."""
+"""The columns of each CSV format: arrival, input tokens and output tokens first, then those that are ignored."""
 
 MOONCAKE = "mooncake"
 FORMATS = (*CSV_FORMATS, MOONCAKE)
@@ -139,12 +139,12 @@ def _trace(name: str, arrival_s: Floats, inputs: Ints, outputs: Ints, left_out: 
 
 
 def read_trace(path: str | Path, format: str | None = None) -> Trace:
-    """The trace in the file `path`; `format` is one of FORMATS, None to tell it from the first line.
+    """The trace in the file `path`; `format` is one of FORMATS, None to know it from the first line.
 
     Rows may stand in any order; requests without a token in or out are left out and counted.
 
     Raises:
-        InputError: with every fault of the file, by line.
+        InputError: with every error of the file, by line.
         UsageError: when there is no such file, no such format, or fewer than two requests that can be sent.
     """
     path = Path(path)
@@ -167,7 +167,7 @@ def _detected(path: Path, faults: FaultList) -> str | None:
     if not first or first.startswith("{"):
         return (
             MOONCAKE if first else "plain"
-        )  # what is wrong with a file that has no first line is told when it is read
+        )  # what is wrong with a file that has no first line is reported when it is read
     names = {name.strip() for name in next(csv.reader([first]))}
     known = {format: {column.name for column in columns} for format, columns in CSV_FORMATS.items()}
     best = max(known, key=lambda format: len(names & known[format]))
@@ -256,7 +256,7 @@ _MOONCAKE_FIELDS = (("timestamp", False), ("input_length", True), ("output_lengt
 
 
 def _number(line: int, name: str, value: object, whole: bool, faults: FaultList) -> float | None:
-    """The value of a field when it is a number >= 0 (and whole); else None, with the fault."""
+    """The value of a field when it is a number >= 0 (and whole); else None, with the error."""
     what = "a whole number of tokens" if whole else "a number of milliseconds"
     if value is None:
         faults.add(line, name, "missing field", f"{name} is missing; write {what} >= 0")

@@ -7,7 +7,7 @@ of them: a load that was cut, or more than a small share of the window's request
 
 from __future__ import annotations
 
-from fleetsieve.live.load.protocol import Ending, Sent
+from fleetsieve.live.load.protocol import GeneratorEnding, Sent
 
 LOST_SHARE = 0.01
 """Of the window's requests, the share that may have no record: they then count as failed."""
@@ -22,12 +22,12 @@ def why_unrecorded(sent: Sent, held: float = 0.0) -> str:
     `held` are the requests that the server still had when the load generator was stopped at its deadline: these it did not answer
     in time. A load without hope, which whoever watched has stopped, has failed by what was recorded of it.
     """
-    if sent.ending is Ending.STOPPED and not sent.heard.succeeded:
+    if sent.ending is GeneratorEnding.STOPPED and not sent.heard.succeeded:
         return ""
     inside = [row for row in sent.rows if row.sent_at_s >= 0.0]
     lost = sum(row.status == "missing" for row in inside)
     # Nothing is recorded at all where a load generator writes at its end: what it had sent is not known then.
-    if sent.ending is Ending.DEADLINE and held >= (max(1, lost) if sent.heard.recorded else 1):
+    if sent.ending is GeneratorEnding.DEADLINE and held >= (max(1, lost) if sent.heard.recorded else 1):
         return ""
     if not sent.cut and (lost < LEAST_LOST or lost <= LOST_SHARE * len(inside)):
         return ""

@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from fleetsieve.errors import UsageError
-from fleetsieve.live.load.answers import Answer, Exit, sent_of
-from fleetsieve.live.load.doubts import SEND_ERROR_LIMIT_S
+from fleetsieve.live.load.answers import Exit, RequestAnswer, sent_of
 from fleetsieve.live.load.process import run_watched
-from fleetsieve.live.load.protocol import Ending, Flow, GeneratorKind, Sent, Watch
+from fleetsieve.live.load.protocol import Flow, GeneratorEnding, GeneratorKind, Sent, Watch
 from fleetsieve.live.load.schedule import Schedule
+from fleetsieve.live.load.warnings import SEND_ERROR_LIMIT_S
 from fleetsieve.live.processes.log import KEPT_LINES, last_lines
 
 RESULT = "result.json"
@@ -37,7 +37,7 @@ _ONE_CHUNK = 10**9
 class VllmBench:
     """Sends with `command` bench serve, at most `cooldown_s` of a schedule's cool-down; `arguments` are added.
 
-    A p99 send-time error above `send_error_limit_s` is told.
+    A p99 send-time error above `send_error_limit_s` is reported.
     """
 
     command: tuple[str, ...] = ("vllm",)
@@ -53,7 +53,7 @@ class VllmBench:
     def send(
         self, schedule: Schedule, url: str, model: str, folder: Path, deadline_s: float, watch: Watch | None = None
     ) -> Sent:
-        """Send a schedule, as the protocol says."""
+        """Send a schedule, as the protocol requires."""
         if schedule.due_s is None and not schedule.sized:
             raise UsageError(
                 "vllm bench cannot end a closed loop in time", "use aiperf, or say how many requests the loop has"
@@ -78,9 +78,9 @@ class VllmBench:
         rows.unlink()
         answers = read_result(folder / RESULT)
         if ended.interrupted:
-            ending = Ending.DEADLINE if ended.interrupted == "deadline" else Ending.STOPPED
+            ending = GeneratorEnding.DEADLINE if ended.interrupted == "deadline" else GeneratorEnding.STOPPED
         else:
-            ending = Ending.DONE if answers and ended.exit_code == 0 else Ending.FAILED
+            ending = GeneratorEnding.DONE if answers and ended.exit_code == 0 else GeneratorEnding.FAILED
         exit = Exit(
             ending, ended.exit_code, ended.wall_s, ended.cpu_s, last_lines(log, KEPT_LINES), began_unix_s + ended.wall_s
         )
@@ -108,7 +108,7 @@ KIND = GeneratorKind(
 
 
 def trace_rows(schedule: Schedule, count: int) -> Iterator[str]:
-    """The lines of the trace, of the first `count` requests: moment in milliseconds, lengths, and a hash that no other look has."""
+    """The lines of the trace, of the first `count` requests: time in milliseconds, lengths, and a hash of its own."""
     due_s = repeat(0.0) if schedule.due_s is None else (schedule.due_s + schedule.warmup_s).tolist()
     lengths = zip(schedule.input_tokens.tolist(), schedule.output_tokens.tolist(), strict=True)
     for i, (moment_s, (inputs, outputs)) in enumerate(islice(zip(due_s, lengths, strict=False), count)):
@@ -126,7 +126,7 @@ def _write_tokenizer(folder: Path, token_ids: tuple[int, int]) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-def read_result(path: Path) -> list[Answer]:
+def read_result(path: Path) -> list[RequestAnswer]:
     """The answers in the file that the program writes at its end; none when it did not, or not whole."""
     try:
         document = json.loads(path.read_bytes())
@@ -143,10 +143,14 @@ def read_result(path: Path) -> list[Answer]:
     ]
 
 
-def _answer(i: int, sent_unix_s: float, ttft_s: float, e2e_s: float, inputs: int, outputs: int, error: str) -> Answer:
+def _answer(
+    i: int, sent_unix_s: float, ttft_s: float, e2e_s: float, inputs: int, outputs: int, error: str
+) -> RequestAnswer:
     if error or not e2e_s:
-        return Answer(i, sent_unix_s, failure=_failure(error), reason=(_last_line(error) or "no token came")[:200])
-    return Answer(i, sent_unix_s, ttft_s, e2e_s, inputs, outputs)
+        return RequestAnswer(
+            i, sent_unix_s, failure=_failure(error), reason=(_last_line(error) or "no token came")[:200]
+        )
+    return RequestAnswer(i, sent_unix_s, ttft_s, e2e_s, inputs, outputs)
 
 
 _REFUSED = (

@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
-from fleetsieve.live.processes.session import Session, identity_of
+from fleetsieve.live.processes.session import ProcessSession, identity_of
 
 _POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ChildEnding:
     """How a child ended: its exit code (None: it would not go), whether SIGKILL was needed, and the processes that are left."""
 
     exit_code: int | None
@@ -46,7 +46,7 @@ class Child:
             bufsize=0,
         )
         self.pid = self._process.pid
-        self.session = Session(self.pid, {}, held=True)
+        self.session = ProcessSession(self.pid, {}, held=True)
         self.identity = identity_of(self.pid)
         if self.identity is not None:
             self.session.known[self.pid] = self.identity
@@ -76,7 +76,7 @@ class Child:
             time.sleep(min(_POLL_S, left_s))
         return True
 
-    def end(self, stop_s: float) -> Ending:
+    def end(self, stop_s: float) -> ChildEnding:
         """SIGTERM to its group, after `stop_s` (0: at once) SIGKILL to all, until its session is empty.
 
         To be called again when it was interrupted.
@@ -84,4 +84,4 @@ class Child:
         killed, left = self.session.end(stop_s)
         code = None if self.pid in left else self._process.wait()
         self.close_input()
-        return Ending(code, killed, left)
+        return ChildEnding(code, killed, left)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 KEPT_LINES = 20
-"""Lines that are told of a program that failed."""
+"""Lines of the log of a failed program that an error shows."""
 
 _TAIL_BYTES = 256 << 10
 _WIDEST = 400
 
 
 def last_lines(path: Path, count: int | None = None, *, since: int = 0) -> tuple[str, ...]:
-    """The last `count` lines (None: all) of a log that say something, from byte `since` on; () when there are none.
+    """The last `count` lines (None: all) of a log that state something, from byte `since` on; () when there are none.
 
     At most some hundred KiB are read, and lines are cut where nobody reads on; a progress bar's carriage returns end lines too.
     """

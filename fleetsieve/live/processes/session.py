@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 GONE_S = 10.0
-"""How long a killed session may take to be empty; what stays longer hangs in the kernel (in a driver), and is told."""
+"""How long a killed session may take to be empty; what stays longer hangs in the kernel (in a driver), and is reported."""
 
 _POLL_S = 0.05
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -53,11 +53,11 @@ def age_s(identity: str) -> float | None:
         return None
 
 
-class Session:
+class ProcessSession:
     """The processes of one session: a program and all that it started; `known` ones with their identities.
 
-    The kernel keeps a session's number as long as a process of it lives. So one live process of a known identity tells that the
-    session is still the one that is meant, and then all its members belong to it and become known themselves. `held` says that
+    The kernel keeps a session's number as long as a process of it lives. So one live process of a known identity shows that the
+    session is still the one that is meant, and then all its members belong to it and become known themselves. `held` states that
     the caller holds the number: it is the parent of the leader and has not waited for it. Children that made a session of their
     own (compilers do) belong to it once `adopt` has seen them.
     """

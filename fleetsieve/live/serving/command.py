@@ -50,7 +50,7 @@ def why_not_run(program: str, purpose: str = "") -> str:
 
 
 def valid_tps(config: ServeConfig, gpus: int | None = None) -> tuple[int, ...] | None:
-    """The TPs that divide the attention heads, up to the GPUs of `config` or `most`; None where the heads are unknown."""
+    """The TPs that divide the attention heads, up to the GPUs of `config` or `gpus`; None where the heads are unknown."""
     if config.attention_heads is None:
         return None
     widest = gpus or len(config.gpus) or config.attention_heads

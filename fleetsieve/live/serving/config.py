@@ -84,7 +84,7 @@ class ServeConfig:
     """What serve.toml states. `model` is a name or an absolute path; `ports` are the ports that may be used, in order.
 
     `gpus` are the ids of the GPUs (index or UUID), none where the engine chooses itself (on a CPU). `attention_heads` is None
-    where nothing tells it.
+    where nothing shows it.
     """
 
     model: str
@@ -127,7 +127,7 @@ def read_serve_config(path: Path, folder: Path | None = None) -> ServeConfig:
 
     Raises:
         UsageError: when there is no such file, or it is a folder or a pipe.
-        InputError: with every fault of the file, each with its line.
+        InputError: with every error of the file, each with its line.
     """
     _refuse_no_file(path)
     faults = FaultList(path.name)
@@ -233,7 +233,7 @@ def _refuse_misplaced(
 
 
 def heads_of(model: Path) -> int | None:
-    """The attention heads of a model folder as its config.json tells; None where it does not."""
+    """The attention heads of a model folder as its config.json shows; None where it does not."""
     try:
         content = json.loads((model / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -48,7 +48,7 @@ class Endpoint:
             )
 
     def unfit(self) -> str | None:
-        """Why nothing can be measured here now, whatever the model; None when it says that it is well and what it serves."""
+        """Why nothing can be measured here now, whatever the model; None when it reports that it is healthy and what it serves."""
         status = self.health()
         if status is None:
             return f"nothing answers at {self.url}"
@@ -69,7 +69,7 @@ class Endpoint:
             return None
 
     def scrape(self) -> Scrape | None:
-        """What /metrics tells now; None when there is no usable answer."""
+        """What /metrics reports now; None when there is no usable answer."""
         status, body = self._call("GET", "/metrics")
         return read_scrape(body.decode("utf-8", errors="replace")) if status == 200 else None
 
@@ -121,7 +121,7 @@ class Endpoint:
 
 
 def _succeeded(body: bytes) -> bool:
-    """Whether an answer with 200 says success; older servers answer with an empty body."""
+    """Whether an answer with 200 states success; older servers answer with an empty body."""
     if not body.strip():
         return True
     try:

@@ -17,7 +17,7 @@ _POLL_S = 0.2
 
 
 class ExternalServer:
-    """The server at `endpoint`, which is said to have `tp`. Its GPU-seconds count while it is measured."""
+    """The server at `endpoint`, which is stated to have `tp`. Its GPU-seconds count while it is measured."""
 
     def __init__(self, endpoint: Endpoint, tp: int, ready_s: float = 10.0, reset: str = PREFIX_CACHE) -> None:
         self.endpoint, self.tp, self.variant = endpoint, tp, DEFAULT_VARIANT
@@ -51,7 +51,7 @@ class ExternalServer:
         return self.endpoint.reset_cache() if self._reset == PREFIX_CACHE else None
 
     def scrape(self) -> Scrape | None:
-        """What its /metrics tells now."""
+        """What its /metrics reports now."""
         return self.endpoint.scrape()
 
     def alive(self) -> bool:
@@ -59,7 +59,7 @@ class ExternalServer:
         return True
 
     def failure(self) -> Failure | None:
-        """A failure when it says that it is not well, or nobody answers."""
+        """A failure when it reports that it is unhealthy, or does not answer."""
         status = self.endpoint.health()
         if status == 200:
             return None

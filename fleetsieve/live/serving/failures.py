@@ -1,8 +1,8 @@
 """Why a server did not start, or did not live: from its exit code and the end of its log.
 
 Only what would fail again every time is a `failed_start`; memory, time-outs and deaths have statuses that may be flakes, and
-closing a cell for good needs more than one of them. And only what is about the cell says anything of it: a refused argument or a
-model that is not there would stop a server of any TP, and is no evidence about GPUs (`About`).
+closing a cell for good needs more than one of them. And only what is about the cell shows anything about it: a refused argument
+or a model that is not there would stop a server of any TP, and is no evidence about GPUs (`About`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _BEFORE = re.compile(r"^(\([^)]*pid=\d+\)\s*)?((ERROR|CRITICAL) [\d-]+ [\d:]+ \[
 _AFTER = re.compile(r" \[type=\w+, input_value=.*")
 _HARMLESS = re.compile(r"\b(DEBUG|INFO|WARNING) \d\d-\d\d ")
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
-"""Signals that somebody else sends: the server itself said nothing."""
+"""Signals that somebody else sends: the server itself stated nothing."""
 
 
 class About(StrEnum):
-    """What a failure says something about."""
+    """What a failure shows something about."""
 
     CELL = "cell"
     """The TP, its memory or its port, or the load: another server may be well."""
@@ -136,7 +136,7 @@ _STARTS = (
     ),
     _ENGINE,
 )
-"""In the order in which they count: the root cause stands before what follows from it."""
+"""In the order in which they count: the root cause is before what follows from it."""
 
 
 def start_failure(

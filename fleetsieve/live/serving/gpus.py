@@ -1,4 +1,4 @@
-"""Which GPUs a server gets, and what memory is free on them; NVML (nvidia-ml-py) tells, where it is installed."""
+"""Which GPUs a server gets, and what memory is free on them; NVML (nvidia-ml-py) shows, where it is installed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from fleetsieve.errors import UsageError
 
 FREE_SHARE = 0.9
-"""vLLM takes 90 % of a GPU's memory unless it is told otherwise: with less free, a start is likely to fail."""
+"""vLLM takes 90 % of a GPU's memory unless it is reported otherwise: with less free, a start is likely to fail."""
 
 _POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """A GPU as NVML tells it: its UUID, which names it in every numbering, and its memory in bytes."""
+    """A GPU as NVML shows it: its UUID, which names it in every numbering, and its memory in bytes."""
 
     uuid: str
     free_bytes: int
@@ -32,7 +32,7 @@ def read_memory(gpus: Sequence[str], nvml: ModuleType | Any | None = None) -> di
     `nvml` is the module pynvml (default: the installed one).
 
     Raises:
-        UsageError: when NVML is there and does not know one of them; it says which it has.
+        UsageError: when NVML is there and does not know one of them; it states which it has.
     """
     if nvml is None:
         try:

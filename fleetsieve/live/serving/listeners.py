@@ -9,9 +9,9 @@ import psutil
 
 
 def listeners(port: int) -> tuple[tuple[str, int | None], ...]:
-    """The (address, pid) of every socket that listens on a TCP port; the pid is None where the system does not tell it.
+    """The (address, pid) of every socket that listens on a TCP port; the pid is None where the system does not show it.
 
-    Where the system tells the sockets of all to root alone (macOS), those of the caller's own processes.
+    Where the system shows the sockets of all to root alone (macOS), those of the caller's own processes.
     """
     found: list[tuple[Any, int | None]] = []
     try:

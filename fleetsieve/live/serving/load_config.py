@@ -1,4 +1,4 @@
-"""What serve.toml says of the load: the generator, its deadlines, and where each class's requests come from."""
+"""What serve.toml states about the load: the generator, its deadlines, and where each class's requests come from."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class TokenCounts:
 class ClassLoad:
     """Where the requests of one class come from: a trace, or synthetic ones of a shape; neither: the means of classes.csv.
 
-    `trace` is an absolute path; `format` None is told by the file itself. Its arrivals are compressed until their mean rate is the
-    cell's offered one. `token_scale` multiplies its token counts (for a small model); requests of more than `max_total_tokens`,
-    in and out together, are left out. `seed` makes the synthetic prompts.
+    `trace` is an absolute path; `format` None is detected from the file. Its arrivals are compressed until their mean rate
+    is the cell's offered one. `token_scale` multiplies its token counts (for a small model); requests of more than
+    `max_total_tokens`, in and out together, are left out. `seed` makes the synthetic prompts.
     """
 
     trace: Path | None = None
@@ -106,7 +106,7 @@ class LoadConfig:
 
 
 def read_load(tables: TomlTables, folder: Path, model: str) -> LoadConfig:
-    """[load] of serve.toml in `folder`; its faults go to the tables' list."""
+    """[load] of serve.toml in `folder`; its errors go to the tables' list."""
     section = tables.table("load") or {}
     tables.refuse_unknown(("load",), section, [*LOAD, "command", "token_ids", "class"])
     values = tables.values(("load",), section, LOAD)
@@ -161,7 +161,7 @@ def words(tables: TomlTables, place: Place, value: Any) -> tuple[str, ...]:
 
 
 def seen_from(folder: Path, command: tuple[str, ...]) -> tuple[str, ...]:
-    """A command whose program is a path that is there, seen from `folder`: with its absolute path; any other as it stands."""
+    """A command whose program is a path that is there, seen from `folder`: with its absolute path; any other as it is."""
     if not command or "/" not in command[0]:
         return command
     path = os.path.abspath(folder / command[0])  # a link stays one: the python of an environment is
@@ -169,7 +169,7 @@ def seen_from(folder: Path, command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def local_or_name(text: str, folder: Path) -> str:
-    """A model or tokenizer: the absolute path of a folder that is there, seen from `folder`, or the name as it stands."""
+    """A model or tokenizer: the absolute path of a folder that is there, seen from `folder`, or the name as it is."""
     path = (folder / Path(text).expanduser()).resolve()
     return str(path) if path.is_dir() else text
 

@@ -1,4 +1,4 @@
-"""The server's own view of a run: what its /metrics tells before and after, against what the client saw.
+"""The server's own view of a run: what its /metrics reports before and after, against what the client saw.
 
 The histograms' buckets are too coarse for a p99, so means are compared: the sums and counts are exact.
 """
@@ -50,7 +50,7 @@ HIT_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What /metrics told at one moment, summed over engines; None where the server does not have it."""
+    """What /metrics reported at one moment, summed over engines; None where the server does not have it."""
 
     ttft_sum_s: float | None = None
     ttft_count: float | None = None
@@ -67,7 +67,7 @@ class Scrape:
 
     @property
     def in_flight(self) -> tuple[tuple[float, str], ...]:
-        """The requests in the server: (number, what they do), those that are told."""
+        """The requests in the server: (number, what they do), those that are reported."""
         gauges = ((self.running, "running"), (self.waiting, "waiting"))
         return tuple((number, what) for number, what in gauges if number is not None)
 
@@ -146,7 +146,7 @@ def missing(scrape: Scrape) -> tuple[str, ...]:
     return tuple(NAMES[field.name][0] for field in fields(Scrape) if getattr(scrape, field.name) is None)
 
 
-def compare(client: ClientMeans, server: ServerDeltas) -> list[str]:
+def mean_differences(client: ClientMeans, server: ServerDeltas) -> list[str]:
     """Sentences on what the client and the server disagree on beyond the noise, and on what spoils the cell; [] when all is well.
 
     Both must have seen the same requests: the scrapes stand right before the first and right after the last one.

@@ -10,9 +10,9 @@
 The line "started" is on disk before the server's command runs (the process waits for it), so no server is ever without one. The
 leader's number is that of its session too. "members" names the engine and the workers: they are found when the leader is dead.
 "held_s" counts from the start command: times the GPUs it is what the server has cost, whether or not a row was charged with it.
-"owner" is the process of the run, [pid, identity]. A run folder that is copied while its run goes on has a record of servers that
-are not its own: they are left to their owner ("left"), and what they hold is no cost of the copy. "by_hand" says that the owner was
-no run, but `fleetsieve measure`, whose rows are added by hand. Older records have neither.
+"owner" is the process of the run, [pid, identity]. A run folder that is copied while its run continues has a record of servers that
+are not its own: they are left to their owner ("left"), and what they hold is no cost of the copy. "by_hand" states that the owner
+was no run, but `fleetsieve measure`, whose rows are added by hand. Older records have neither.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.errors import FleetSieveError
-from fleetsieve.live.processes.session import Session, age_s, identity_of
+from fleetsieve.live.processes.session import ProcessSession, age_s, identity_of
 
 NAME = "servers.jsonl"
 ORPHAN_STOP_S = 10.0
@@ -34,11 +34,11 @@ ORPHAN_STOP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A server as the record tells of it. `known` are its processes with their identities, the leader first.
+    """A server as the record has it. `known` are its processes with their identities, the leader first.
 
-    `started_unix_s` is None and `tp` 0 where the record does not tell them; `ready_s` is None where it never was ready, `held_s`
-    what was told last. `owner` is the process whose server it is, with its identity, and `by_hand` says that it was no run; both
-    are None where the record does not tell them.
+    `started_unix_s` is None and `tp` 0 where the record does not show them; `ready_s` is None where it never was ready, `held_s`
+    what was reported last. `owner` is the process whose server it is, with its identity, and `by_hand` states that it was no run;
+    both are None where the record does not show them.
     """
 
     pid: int
@@ -78,7 +78,7 @@ class Orphan:
 class Register:
     """Writes the record of the run folder `folder`; each line is on disk when the call returns.
 
-    `by_hand` says that the servers are not started by the run itself.
+    `by_hand`: the servers are not started by the run itself.
 
     Raises (each method):
         FleetSieveError: when the record cannot be written: then nothing may be started.
@@ -108,7 +108,7 @@ class Register:
         self._add({"event": "stopped", "pid": pid, "held_s": round(held_s, 3)})
 
     def left(self, pid: int) -> None:
-        """The server of the leader `pid` is of a run that goes on elsewhere: it is not of this record any more."""
+        """The server of the leader `pid` is of a run that continues elsewhere: it is not of this record any more."""
         self._add({"event": "left", "pid": pid})
 
     def _add(self, line: Mapping[str, Any]) -> None:
@@ -130,9 +130,9 @@ class Register:
 
 
 def servers(folder: Path) -> tuple[Started, ...]:
-    """The servers that the run at `folder` started, in their order, as its record tells of them.
+    """The servers that the run at `folder` started, in their order, as in its record.
 
-    Torn or strange lines are passed over: what they would have told was never used.
+    Torn or strange lines are ignored: what they would have reported was never used.
     """
     found: list[Started] = []
     last: dict[int, int] = {}
@@ -193,7 +193,7 @@ def unfinished(folder: Path) -> tuple[Started, ...]:
 class GpuSeconds:
     """GPU-seconds of a run folder: of the run itself, and of what was measured or written into it by hand.
 
-    `by_hand` is None where the two are not told apart (the record of an older version): then all are in `by_run`.
+    `by_hand` is None where the two are not distinguished (the record of an older version): then all are in `by_run`.
     """
 
     by_run: float = 0.0
@@ -205,7 +205,7 @@ class GpuSeconds:
         return self.by_run + (self.by_hand or 0.0)
 
     def beyond(self, paid: GpuSeconds) -> float:
-        """What is held beyond what is `paid`; what a row by hand is said to have cost pays for nothing that the run held."""
+        """What is held beyond what is `paid`; what a row by hand is stated to have cost pays for nothing that the run held."""
         if self.by_hand is None or paid.by_hand is None:
             return max(0.0, self.total - paid.total)
         return max(0.0, self.by_run - paid.by_run) + max(0.0, self.by_hand - paid.by_hand)
@@ -230,7 +230,7 @@ def measured_starts_s(folder: Path) -> Mapping[int, float]:
 
 
 def living(folder: Path) -> tuple[Started, ...]:
-    """The servers of `unfinished` of which a process still lives, told by its identity and not by its number alone."""
+    """The servers of `unfinished` of which a process still lives, recognised by its identity and not by its number alone."""
     return tuple(server for server in unfinished(folder) if _lives(server.known))
 
 
@@ -260,7 +260,7 @@ def stop_orphans(folder: Path, stop_s: float = ORPHAN_STOP_S) -> tuple[Orphan, .
             continue
         held_s = None
         if _lives(server.known):
-            killed, left = Session(server.pid, server.known).end(stop_s)
+            killed, left = ProcessSession(server.pid, server.known).end(stop_s)
             found.append(Orphan(server, killed, left))
             if left:
                 continue
@@ -272,7 +272,7 @@ def stop_orphans(folder: Path, stop_s: float = ORPHAN_STOP_S) -> tuple[Orphan, .
 def _held_s(server: Started) -> float:
     """How long a server that was not stopped has held its GPUs: until now while it lives, else until its last sign of life.
 
-    That is the last that its record or its log tells: nobody knows when it ended, and its GPUs may have been another's since.
+    That is the last that its record or its log shows: nobody knows when it ended, and its GPUs may have been another's since.
     """
     age = age_s(server.known[server.pid])
     if age is not None and _lives(server.known):

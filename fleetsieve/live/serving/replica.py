@@ -42,11 +42,11 @@ class Replica(Protocol):
         ...
 
     def scrape(self) -> Scrape | None:
-        """What its /metrics tells now."""
+        """What its /metrics reports now."""
         ...
 
     def alive(self) -> bool:
-        """Whether there is anything left to measure, as far as can be told without asking it; `failure` asks."""
+        """Whether there is anything left to measure, as far as is known without asking it; `failure` asks."""
         ...
 
     def failure(self) -> Failure | None:

@@ -99,7 +99,7 @@ class Server:
             register.started(
                 Started(pid, command, self.port, self.tp, self.gpus, log_path, {pid: identity}, started_unix_s)
             )
-            self._child.send(b"go\n")  # where it was killed meanwhile, `wait_ready` tells
+            self._child.send(b"go\n")  # where it was killed meanwhile, `wait_ready` shows
             self._child.close_input()
         except BaseException:
             self._child.end(0.0)
@@ -121,7 +121,7 @@ class Server:
         return self.held_s * self.width
 
     def alive(self) -> bool:
-        """Whether its leading process lives; an engine that died may leave it (`failure` tells)."""
+        """Whether its leading process lives; an engine that died may leave it (`failure` shows)."""
         return self._stopped is None and self._child.alive()
 
     def wait_ready(self, deadline_s: float | None = None, each: Callable[[], None] = lambda: None) -> Failure | None:
@@ -170,7 +170,7 @@ class Server:
         return self.endpoint.reset_cache(RESET_S, self.alive)
 
     def scrape(self) -> Scrape | None:
-        """What its /metrics tells now."""
+        """What its /metrics reports now."""
         return self.endpoint.scrape()
 
     def failure(self) -> Failure | None:

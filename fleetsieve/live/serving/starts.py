@@ -1,4 +1,4 @@
-"""Whether the servers of a run can start at all: a fault of the configuration is no evidence about a cell, and ends the run."""
+"""Whether the servers of a run can start at all: an error of the configuration is no evidence about a cell, and ends the run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SHOWN_LINES = 5
 
 
 class Starts:
-    """What the starts of a run came to. `ever_ready` says whether a server of it has been ready before.
+    """What the starts of a run came to. `ever_ready` states whether a server of it has been ready before.
 
-    A server that ends at its start for a reason that nobody knows may be a flake. As long as none has ever been ready, it says
+    A server that ends at its start for a reason that nobody knows may be a flake. As long as none has ever been ready, it states
     nothing of its cell: it is tried once more, and the second such failure, of whatever TP, ends the run. `tell` is called with
     what a person should know.
     """
@@ -28,10 +28,10 @@ class Starts:
         self._changing = threading.Lock()
 
     def started(self, server: ServerKey, start: Callable[[], Replica | Failure], way_on: str) -> Replica | Failure:
-        """The `server` that `start` gives, or a failure that is evidence about its cell; `way_on` is what goes on.
+        """The `server` that `start` gives, or a failure that is evidence about its cell; `way_on` is what continues.
 
         Raises:
-            UsageError: when the configuration is at fault, or as good as certain to be: nothing of it may be stored as evidence.
+            UsageError: when the configuration is at error, or as good as certain to be: nothing of it may be stored as evidence.
             EngineMissing: when the command cannot be run.
         """
         while True:
@@ -43,7 +43,7 @@ class Starts:
                 return replica
 
     def _again(self, server: ServerKey, failure: Failure, way_on: str) -> bool:
-        """Whether a failed start is made once more; refused where it says nothing of its cell and another would not help."""
+        """Whether a failed start is made once more; refused where it shows nothing about its cell and another would not help."""
         if failure.about is About.CELL:
             return False
         if failure.about is not About.UNKNOWN:

@@ -6,7 +6,7 @@
 F_a+ runs over the cells of arm a that are not ruled out, at upper capacities; F_i- over the committable cells of class i: φ_a is
 how much arm a could still add, averaged over the GPUs that the class may get. The gaps alone are zero for most candidates (two
 cells must be resolved together), so φ gives the plateau a slope; κ < 1 makes it steeper towards a class that is settled, and ω < 1
-lets a dear look that settles more come before cheap ones that would have to be followed by it.
+lets a dear measurement that settles more come before cheap ones that would have to be followed by it.
 
 The expectation runs over the outcomes of the belief, each propagated through the assumptions before Γ is computed again. An outcome
 that would contradict an assumption may raise Γ: it counts as no gain, or what must be known would be left to the last.

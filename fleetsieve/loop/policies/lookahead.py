@@ -1,4 +1,4 @@
-"""What the fleet decision would be after an imagined outcome: shared by the policies that weigh decisions.
+"""What the fleet decision would be after an simulated outcome: shared by the policies that weigh decisions.
 
 Each class contributes a part: its curves under θ- and θ+, how much its arms could still add (φ), and whether it is open. An
 outcome renews one arm, so the part of one class, and the gap follows from all parts. The frontier computes it; several pools are
@@ -62,8 +62,8 @@ Usable = tuple[tuple[int, Configuration], ...]
 class ArmPart:
     """What one arm contributes under θ- and θ+; `first` is the place of its first cell that is not ruled out.
 
-    `committed` and `hoped` are F(k), what the arm serves on k GPUs at most; `servable` and `committed_choice` say whether some cell
-    serves requests under θ+, and some cell that can be committed does.
+    `committed` and `hoped` are F(k), what the arm serves on k GPUs at most; `servable` and `committed_choice` state whether some
+    cell serves requests under θ+, and some cell that can be committed does.
     """
 
     lower: Usable
@@ -95,7 +95,7 @@ class Lookahead:
         self.parts: Mapping[str, Part] = {name: self._part(name, arms) for name, arms in self._arms.items()}
 
     def hint_rps(self, name: str) -> float:
-        """What a replica in the middle of a class's grid may serve: a part of what the bounds allow, where they say something.
+        """What a replica in the middle of a class's grid may serve: a part of what the bounds allow, where they state something.
 
         Otherwise the capacity with which an equal share of the GPUs would just serve the demand.
         """
@@ -115,7 +115,7 @@ class Lookahead:
         return self._beliefs[name]
 
     def outcomes(self, key: CellKey, quantiles: Sequence[float]) -> Iterator[tuple[float, Mapping[str, Part]]]:
-        """What a look at a cell may lead to: probability and parts."""
+        """What a measurement of a cell may lead to: probability and parts."""
         for outcome in self.belief(key.class_name).outcomes(self.envelope[key], quantiles):
             yield outcome.probability, self.after(outcome.known)
 
@@ -167,7 +167,7 @@ class Lookahead:
 
         if blocked(floors_met=True):
             return False
-        # The shortfall does not tell whether floors are met: a small priority makes it as small. The plan does.
+        # The shortfall does not show whether floors are met: a small priority makes it as small. The plan does.
         critical = any(p.low.demand.floor is not None for p in parts.values())
         plan = self._plan(parts) if critical else None
         return not critical or (plan is not None and not blocked(floors_met=meets_floors(plan)))

@@ -1,6 +1,6 @@
 """`paper`: the rule of arXiv:2608.19659 in our reading: the largest expected reduction of the gap between the two decisions.
 
-The prior of the interior knee bounds what the policy imagines, never the certificate. GPU-seconds only break ties. The gap is the
+The prior of the interior knee bounds what the policy expects, never the certificate. GPU-seconds only break ties. The gap is the
 sum of the stage gaps: the paper compares decisions lexicographically but gives no formula for an expected reduction.
 """
 

@@ -29,7 +29,7 @@ class Situation:
 
     `candidates` are the cells that may be asked, in the fixed order of names, never empty; `cost_gpu_s` what each is expected to
     cost now, in GPU-seconds; `step` counts the measurements so far; `seed` is the run's; `prior` what a tool predicts. `advance`
-    is told how many candidates were weighed.
+    is reported how many candidates were weighed.
     """
 
     envelope: Envelope

@@ -11,7 +11,7 @@ from fleetsieve.loop.policies.protocol import Choice, Situation
 
 @dataclass(frozen=True)
 class Random:
-    """Draws afresh at every step from (seed, step), so that a resumed run goes on as it would have."""
+    """Draws afresh at every step from (seed, step), so that a resumed run continues as it would have."""
 
     name: str = "random"
     seeded: bool = True

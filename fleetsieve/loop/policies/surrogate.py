@@ -17,13 +17,13 @@ from fleetsieve.instance import Cell
 Floats = NDArray[np.float64]
 
 LENGTH_OCTAVES = 1.5
-"""How far, in doublings of TP or load, one measurement still tells of another."""
+"""How far, in doublings of TP or load, one measurement still predicts another."""
 
 NOISE_SHARE = 0.01
 
 
 def features(cells: Sequence[Cell]) -> Floats:
-    """(log2 TP, log2 load) of each cell; a cell without a load number stands at load 1."""
+    """(log2 TP, log2 load) of each cell; a cell without a load number is at load 1."""
     return np.array([[math.log2(cell.key.tp), math.log2(cell.offered) if cell.offered else 0.0] for cell in cells])
 
 

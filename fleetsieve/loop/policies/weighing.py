@@ -1,7 +1,7 @@
 """Which candidates are weighed: all of a short ladder; of a long one a spread of its loads, then those around the best of them.
 
-A score comes from many imagined outcomes, and changes little from one load of a long ladder to the next. What is not weighed is
-not chosen in this step; the next step spreads anew over what is left, so no candidate is left out for good.
+A score comes from many simulated outcomes, and changes little from one load of a long ladder to the next. What is not weighed is
+not chosen in this step; the next step spreads again over what is left, so no candidate is left out for good.
 """
 
 from __future__ import annotations

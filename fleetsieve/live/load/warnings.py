@@ -11,10 +11,10 @@ from fleetsieve.bounds.statistics.points import quantile
 from fleetsieve.files.records import RequestRow
 
 SEND_ERROR_LIMIT_S = 0.05
-"""A p99 send-time error above this is told."""
+"""A p99 send-time error above this is reported."""
 
 LEAST_IN_FLIGHT = 0.9
-"""A closed loop that held less than this share of its concurrency is told."""
+"""A closed loop that held less than this share of its concurrency is reported."""
 
 LEAST_SENT = 0.95
 """Of the requests that are due in a window, the share that is to be sent in it."""
@@ -23,10 +23,10 @@ THROUGHPUTS_AGREE = 0.1
 """Two ways to count a closed loop's throughput may differ by this share, and by what begins and ends at the window's edges."""
 
 WHOLE_ANSWERS = 0.01
-"""Answers of several tokens that come in one piece show no time per token; more than this share of them is told."""
+"""Answers of several tokens that come in one piece show no time per token; more than this share of them is reported."""
 
 TOKENS_OFF = 0.02
-"""Prompts whose length is off by more than this share on average are told."""
+"""Prompts whose length is off by more than this share on average are reported."""
 
 
 def median_and_p99(late_s: Sequence[float]) -> tuple[float | None, float | None]:
@@ -53,7 +53,7 @@ def of_window(due: int, sent: int) -> str:
     )
 
 
-def in_flight(rows: Sequence[RequestRow], window_s: float) -> float:
+def mean_in_flight(rows: Sequence[RequestRow], window_s: float) -> float:
     """How many requests were in flight on average in the window; one that never ended was until its end."""
     total = 0.0
     for row in rows:
@@ -63,32 +63,32 @@ def in_flight(rows: Sequence[RequestRow], window_s: float) -> float:
 
 
 def of_closed_loop(
-    rows: Sequence[RequestRow], window_s: float, concurrency: int | None, in_flight: float | None
+    rows: Sequence[RequestRow], window_s: float, concurrency: int | None, mean_in_flight: float | None
 ) -> list[str]:
     """Closed loop: too few requests in flight, or completions that disagree with Little's law.
 
     N requests in flight that take W seconds each on average make N / W requests/s. Records that were lost, or a window that
     was cut wrongly, make the completions in the window disagree with that.
     """
-    if concurrency is None or in_flight is None:
+    if concurrency is None or mean_in_flight is None:
         return []
     warnings = []
-    if in_flight < LEAST_IN_FLIGHT * concurrency:
-        warnings.append(_held(in_flight, concurrency))
+    if mean_in_flight < LEAST_IN_FLIGHT * concurrency:
+        warnings.append(_held(mean_in_flight, concurrency))
     ended = [row for row in rows if row.e2e_s is not None and 0.0 <= row.sent_at_s + row.e2e_s < window_s]
     mean_s = sum(row.e2e_s or 0.0 for row in ended) / len(ended) if ended else 0.0
     if mean_s > 0.0:
-        counted, by_law = len(ended) / window_s, in_flight / mean_s
+        counted, by_law = len(ended) / window_s, mean_in_flight / mean_s
         if not math.isclose(counted, by_law, rel_tol=THROUGHPUTS_AGREE, abs_tol=concurrency / window_s):
             warnings.append(
-                f"{counted:.3g} requests/s ended in the window, but {in_flight:.1f} in flight for {mean_s:.3g} s each "
+                f"{counted:.3g} requests/s ended in the window, but {mean_in_flight:.1f} in flight for {mean_s:.3g} s each "
                 f"make {by_law:.3g}"
             )
     return warnings
 
 
-def _held(in_flight: float, concurrency: int) -> str:
-    return f"{in_flight:.1f} requests were in flight on average, of {concurrency}"
+def _held(mean_in_flight: float, concurrency: int) -> str:
+    return f"{mean_in_flight:.1f} requests were in flight on average, of {concurrency}"
 
 
 def of_lengths(counted: Sequence[tuple[int, int]]) -> list[str]:
@@ -102,7 +102,7 @@ def of_lengths(counted: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def of_strangers(count: int) -> list[str]:
-    """Records that name no request of the schedule: `count` of them were passed over."""
+    """Records that name no request of the schedule: `count` of them were ignored."""
     if not count:
         return []
     records = "1 record names" if count == 1 else f"{count} records name"
@@ -124,7 +124,7 @@ def places_of_failures(rows: Sequence[RequestRow], window_s: float) -> float:
 
 
 def of_pieces(good: Sequence[RequestRow]) -> list[str]:
-    """Answers of several tokens whose last one came with the first: their time per output token is 0, and says nothing."""
+    """Answers of several tokens whose last one came with the first: their time per output token is 0, and shows nothing."""
     several = [row for row in good if (row.output_tokens or 0) >= 2]
     whole = sum(row.e2e_s == row.ttft_s for row in several)
     if whole <= WHOLE_ANSWERS * len(several):
