@@ -57,7 +57,7 @@ def ladder_top_sentence(top: LadderTop) -> str:
     )
     return (
         f"{top.arm}: the top rung {top.top.load} still meets the SLO at {capacity} requests/s of one replica; {bring}, "
-        f"and no certificate looks at loads above {top.top.load} until {label} is in cells.csv"
+        f"and no certificate covers loads above {top.top.load} until {label} is in cells.csv"
     )
 
 

@@ -62,8 +62,8 @@ def _box(node: Node, width: int, gpu: int, pooled: bool, *, nodes: bool) -> Row:
 
 def _labels(replica: Placed | None) -> Row:
     if replica is None:
-        return {"class": FREE, "told": "a free GPU"}
-    return {"class": plain(replica.class_name), "told": plain(placement(replica.name, 1).removesuffix(" x1"))}
+        return {"class": FREE, "shown": "a free GPU"}
+    return {"class": plain(replica.class_name), "shown": plain(placement(replica.name, 1).removesuffix(" x1"))}
 
 
 def _frames(node: Node, width: int, replica: Placed, pooled: bool, *, nodes: bool) -> list[Row]:
@@ -100,7 +100,7 @@ def allocation_chart(plan: Allocation, palette: Palette = LIGHT, *, hoped: bool 
         used, colours = [*used, FREE], [*colours, palette.faint]
     painted = alt.Scale(domain=used, range=colours)
     colour = alt.Color("class:N", title=None, sort=used, scale=painted)
-    tooltips = tips(**{"class": "class", "told": "replica", "row": "on"})
+    tooltips = tips(**{"class": "class", "shown": "replica", "row": "on"})
     free = alt.Chart(values([row for row in boxes if row["class"] == FREE])).mark_rect(
         height=ROW - 8, stroke=palette.paper, strokeWidth=3
     )

@@ -33,7 +33,9 @@ def capacity_rows(certificate: Certificate) -> list[Row]:
                     "where": f"{plain(workload.name)} {name}",
                     "sure": sure,
                     "most": upper_rps if math.isfinite(upper_rps) else None,
-                    "told": f"{sure:.4g} requests/s per GPU, at {plain(load)}" if load else "nothing keeps its SLO yet",
+                    "shown": f"{sure:.4g} requests/s per GPU, at {plain(load)}"
+                    if load
+                    else "nothing keeps its SLO yet",
                     "hoped": _hoped(sure, upper_rps),
                 }
             )
@@ -58,7 +60,7 @@ def capacity_chart(certificate: Certificate, palette: Palette = LIGHT) -> Chart:
     base = alt.Chart(values(rows)).encode(
         x=alt.X("tp:N", sort=degrees, title="TP degree", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("class:N", sort=names),
-        tooltip=tips(where="cells", told="measured", hoped="still possible"),
+        tooltip=tips(where="cells", shown="measured", hoped="still possible"),
     )
     scale = alt.Scale(domain=names, range=[palette.of_class(place) for place in range(len(names))])
     colour = alt.Color("class:N", sort=names, title=None, scale=scale)

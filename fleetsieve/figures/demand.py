@@ -1,4 +1,4 @@
-"""How least fulfilment and goodput move as all demands grow together: planned again at each scale, or with the plan of now."""
+"""How least fulfilment and goodput move as all demands grow together: with a new plan at each scale, or with the present plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fleetsieve.interval import lower_text, upper_text
 SCALES = tuple(round(0.5 + 0.05 * k, 2) for k in range(31))
 """0.5 to 2.0 in steps of 0.05: the curves are sampled there."""
 
-SURE, HOPED, KEPT = "planned anew, guaranteed", "planned anew, at most", "plan of now, kept"
+SURE, HOPED, KEPT = "new plan, guaranteed", "new plan, at most", "present plan, kept"
 
 Row = dict[str, Any]
 
@@ -66,7 +66,7 @@ def _row(scale: float, curve: str, fulfilment: float | None, goodput_rps: float 
     shown, text = "not proven", upper_text if curve == HOPED else lower_text
     if fulfilment is not None and goodput_rps is not None:
         shown = f"{text(100.0 * fulfilment, 1)} % of the worst-served class, {text(goodput_rps)} requests/s in all"
-    return {"scale": scale, "curve": curve, "fulfilment": fulfilment, "goodput": goodput_rps, "told": shown}
+    return {"scale": scale, "curve": curve, "fulfilment": fulfilment, "goodput": goodput_rps, "shown": shown}
 
 
 def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> Chart:
@@ -90,14 +90,14 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
         y=alt.Y(f"{field}:Q", axis=axis, scale=scale),
     )
     now = alt.Chart(values([{"scale": 1.0}])).mark_rule(color=palette.soft, strokeDash=[2, 2]).encode(x="scale:Q")
-    tooltips = tips(scale="demand, times now", curve="curve", told="it serves")
+    tooltips = tips(scale="demand, times now", curve="curve", shown="serves")
     drawn = base.encode(**strokes("curve", looks, columns=1))
     return alt.layer(
         now,
         *(only(drawn, "curve", curve).mark_line() for curve in looks),
         base.mark_point(size=40, opacity=0).encode(tooltip=tooltips),
         data=values(
-            [{"scale": row["scale"], "curve": row["curve"], field: row[field], "told": row["told"]} for row in rows]
+            [{"scale": row["scale"], "curve": row["curve"], field: row[field], "shown": row["shown"]} for row in rows]
         ),
     )
 
@@ -105,7 +105,7 @@ def demand_chart(rows: Sequence[Row], field: str, palette: Palette = LIGHT) -> C
 def demand(
     certificate: Certificate, engine: Engine, palette: Palette = LIGHT, scales: Sequence[float] = SCALES
 ) -> Chart:
-    """Min fulfilment and goodput over the demand scale: guaranteed and at most when planned again, and with the plan of now."""
+    """Min fulfilment and goodput over the demand scale: guaranteed and at most with a new plan, and with the present plan."""
     alt = altair()
     rows = demand_rows(certificate, engine, scales)
     panels = [sized(demand_chart(rows, field, palette)) for field in ("fulfilment", "goodput")]

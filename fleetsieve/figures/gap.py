@@ -37,7 +37,7 @@ def gap_rows(history: History, start: Gap | None = None) -> list[Row]:
 
 def _row(number: int, spent_gpu_s: float, stage: str, gap: float | None, cell: str, why: str, changed: str) -> Row:
     text = "not proven" if gap is None else "<1e-6" if 0.0 < gap < 1e-6 else upper_text(gap)
-    return {"step": number, "spent": spent_gpu_s, "stage": STAGES[stage], "gap": gap, "told": text, "cell": cell,
+    return {"step": number, "spent": spent_gpu_s, "stage": STAGES[stage], "gap": gap, "shown": text, "cell": cell,
             "why": plain(why), "changed": plain(changed)}  # fmt: skip
 
 
@@ -66,17 +66,17 @@ def gap_chart(history: History, epsilon: float, start: Gap | None = None, palett
         ),
         y=y,
     )
-    certified = alt.Chart(values([{"gap": epsilon, "told": f"certifies at {epsilon:g}"}])).encode(y=y)
+    certified = alt.Chart(values([{"gap": epsilon, "shown": f"certifies at {epsilon:g}"}])).encode(y=y)
     asked = tips(
-        step="step", cell="measured", why="why this cell", changed="what it changed", stage="stage", told="gap"
+        step="step", cell="measured", why="why this cell", changed="what it changed", stage="stage", shown="gap"
     )
-    before = tips(why="step 0", stage="stage", told="gap")
+    before = tips(why="step 0", stage="stage", shown="gap")
     drawn = base.encode(**strokes("stage", looks, columns=4))
     point = base.encode(color=drawn.encoding.color).mark_point(filled=True, size=45, opacity=1)
     return alt.layer(
         certified.mark_rule(color=palette.good, strokeDash=[5, 3], strokeWidth=1.5),
         certified.mark_text(color=palette.good, align="left", dx=4, dy=-6, fontSize=11).encode(
-            x=alt.value(0), text="told:N"
+            x=alt.value(0), text="shown:N"
         ),
         *(only(drawn, "stage", stage).mark_line(interpolate="step-after") for stage in looks),
         point.transform_filter("datum.step == 0").encode(tooltip=before),

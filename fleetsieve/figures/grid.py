@@ -55,7 +55,7 @@ def grid_rows(certificate: Certificate, class_name: str) -> list[Row]:
                 "state": str(state),
                 "rate": f"{per_gpu[key]:.3g}" if key in per_gpu else "",
                 "opacity": PALE + (1.0 - PALE) * per_gpu[key] / largest if state in SHADED else 1.0,
-                "told": capacity,
+                "shown": capacity,
                 "words": state_text(class_envelope, b, state),
                 "limits": "not measured" if shut else limits_text(class_envelope, b),
                 "looks": ", ".join(str(row.status) for row in known.rows) if known is not None else "none",
@@ -89,7 +89,7 @@ def grid_chart(certificate: Certificate, class_name: str, palette: Palette = LIG
     alt = altair()
     rows = grid_rows(certificate, class_name)
     painted, there = colours(palette), states_in(certificate)
-    tooltips = {"cell": "cell", "words": "state", "told": "capacity", "limits": "SLO"}
+    tooltips = {"cell": "cell", "words": "state", "shown": "capacity", "limits": "SLO"}
     bare = alt.Axis(labelAngle=0, domain=False, ticks=False)
     rungs = alt.Axis(labels=False, domain=False, ticks=False)
     base = alt.Chart(values(rows)).encode(

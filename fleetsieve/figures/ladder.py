@@ -23,7 +23,7 @@ EDGE = 0.035
 
 FEW_TICKS, MANY_TICKS = 3, 9
 
-SHOWN = ("cell", "label", "beside", "state", "told")
+SHOWN = ("cell", "label", "beside", "state", "shown")
 """What of a row is beside each of its marks."""
 
 SYMBOL = ("fill", "stroke", "shape")
@@ -57,7 +57,7 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
             scale=alt.Scale(domain=labels),
         ),
         xOffset=alt.XOffset("beside:Q", scale=alt.Scale(domain=[-0.5, 0.5])),
-        tooltip=tips(cell="cell", told=unit, state="state"),
+        tooltip=tips(cell="cell", shown=unit, state="state"),
     )
 
     def at(field: str) -> Any:
@@ -84,8 +84,8 @@ def ladder(certificate: Certificate, class_name: str, quantity: str, palette: Pa
     for layer in layers[1:3]:
         layer.data = values(rules)
     if limit is not None:
-        line = alt.Chart(values([{"limit": limit, "told": f"{limit:g} s"}])).encode(
-            y=at("limit"), tooltip=tips(told="SLO")
+        line = alt.Chart(values([{"limit": limit, "shown": f"{limit:g} s"}])).encode(
+            y=at("limit"), tooltip=tips(shown="SLO")
         )
         layers.insert(0, line.mark_rule(color=palette.bad, strokeWidth=1.5))
     return alt.layer(*layers, data=values(symbols))

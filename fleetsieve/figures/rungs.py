@@ -55,7 +55,7 @@ def ladder_rows(certificate: Certificate, class_name: str, quantity: str) -> lis
                 "planned": state is State.PLANNED,
                 "state": state_text(class_envelope, b, state),
                 "sign": SIGNS.get(state, "").strip() or ("?" if drawn == "unknown" else ""),
-                "told": _shown(b, quantity, interval, drawn),
+                "shown": _shown(b, quantity, interval, drawn),
             }
         )
     return rows

@@ -24,7 +24,7 @@ def served_rows(plan: Allocation) -> list[Row]:
             "served": class_plan.fulfilment,
             "whole": 1.0,
             "floor": demand.floor,
-            "told": f"{_rate(class_plan.served_rps)} of {class_plan.demand_rps:g} requests/s ({_per_cent(class_plan.fulfilment)})"
+            "shown": f"{_rate(class_plan.served_rps)} of {class_plan.demand_rps:g} requests/s ({_per_cent(class_plan.fulfilment)})"
             + ("" if demand.floor is None else f"; floor {demand.floor * class_plan.demand_rps:.4g}"),
             "least": "none"
             if demand.floor is None
@@ -54,7 +54,7 @@ def served_chart(plan: Allocation, palette: Palette = LIGHT) -> Chart:
     names = [row["class"] for row in rows]
     base = alt.Chart(values(rows)).encode(
         y=alt.Y("class:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=110)),
-        tooltip=tips(**{"class": "class", "told": "served", "least": "floor"}),
+        tooltip=tips(**{"class": "class", "shown": "served", "least": "floor"}),
     )
     colours = alt.Scale(domain=names, range=[palette.of_class(place) for place in range(len(names))])
     axis = alt.Axis(
@@ -75,7 +75,7 @@ def served_chart(plan: Allocation, palette: Palette = LIGHT) -> Chart:
         floor.mark_tick(color=palette.ink, thickness=3, size=BAR + 6, opacity=1, yOffset=BELOW).encode(
             x=along("floor")
         ),
-        words.encode(x=alt.value(0), text="told:N"),
+        words.encode(x=alt.value(0), text="shown:N"),
     )
 
 

@@ -18,7 +18,7 @@ class State(StrEnum):
 
     PLANNED = "in the plan"
     USABLE = "measured, keeps its SLO"
-    OPEN = "never measured"
+    OPEN = "not measured"
     STRADDLES = "measured, may keep its SLO"
     MISSES = "measured, misses its SLO"
     RULED_OUT = "ruled out without measuring"

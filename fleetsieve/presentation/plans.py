@@ -31,7 +31,7 @@ def show_certificate(console: Console, c: Certificate, *, bounds: str, explanati
     """The plan(s), the verdict, what it rests on, the gap and what was spent.
 
     `bounds` is "both", "conservative" or "optimistic": which plans are shown. "both" leaves out the optimistic one where it is the
-    same, and where the verdict is certified-feasible: what was never measured is then of no use.
+    same, and where the verdict is certified-feasible: cells that are not measured are then of no use.
     """
     if bounds != "optimistic":
         title = "plan (conservative: measured cells, lower bounds)"

@@ -46,7 +46,7 @@ def study_plot(study: Study) -> Any:
             color=alt.Color("tp:O", title="TP", scale=alt.Scale(scheme="blues"), legend=alt.Legend(orient="bottom")),
             tooltip=["class", "tp", "load", "replicas"],
         )  # fmt: skip
-        labels = base.mark_text(fontSize=9).encode(x="middle:Q", text="told:N")
+        labels = base.mark_text(fontSize=9).encode(x="middle:Q", text="shown:N")
         chart = alt.vconcat(chart, (bars + labels).properties(width=WIDTH, height=alt.Step(26)))
         chart = chart.resolve_scale(color="independent")
     return chart.properties(title=alt.TitleParams(study.instance.name, anchor="start"))
@@ -154,7 +154,7 @@ def _placed(study: Study, stretch: Stretch) -> list[dict[str, Any]]:
             )
             rows.append(
                 {
-                    "class": class_plan.class_name, "tp": key.tp, "load": key.load, "replicas": class_plan.replicas, "told": label,
+                    "class": class_plan.class_name, "tp": key.tp, "load": key.load, "replicas": class_plan.replicas, "shown": label,
                     "low": low, "high": high, "middle": (low + high) / 2.0,
                 }
             )  # fmt: skip

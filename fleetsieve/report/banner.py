@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.sentence import floors_as_demand, kinds_of_figures, listed, measured_cells
 from fleetsieve.instance import Status
@@ -13,9 +11,7 @@ from fleetsieve.loop.stopping import Stop
 from fleetsieve.report.failing import last_failures, lost_gpu_s
 from fleetsieve.report.headroom import by_class
 from fleetsieve.report.rounding import PER_CENT, gap_part, points, rate, share
-
-if TYPE_CHECKING:
-    from fleetsieve.report.building import Report
+from fleetsieve.report.subject import Report
 
 MEANINGS = {
     Verdict.FEASIBLE: "Certified-feasible means: about the best that this fleet can do, if what the verdict assumes is true. "

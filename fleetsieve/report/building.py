@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from fleetsieve.allocation import Engine
-from fleetsieve.answers.diagnosis import Account, account
 from fleetsieve.answers.what_if import largest_demand_scale
 from fleetsieve.bounds.assumptions import statement
-from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.certificate import Certificate, Gap, Verdict, certify
+from fleetsieve.certificate import Certificate, Verdict
 from fleetsieve.certificate.document import versions
-from fleetsieve.engines.choosing import Automatic, engine_of
-from fleetsieve.engines.frontier import Frontier
-from fleetsieve.engines.solving import Milp
+from fleetsieve.engines.choosing import engine_of
 from fleetsieve.errors import SolverMissing
 from fleetsieve.figures.grid import states_in
 from fleetsieve.figures.html import SCRIPT, STYLE, library, policy
@@ -28,13 +22,13 @@ from fleetsieve.figures.states import State
 from fleetsieve.files import Folder
 from fleetsieve.files.shell import shell_word, shell_words
 from fleetsieve.instance import Instance
-from fleetsieve.loop.sieve import Sieve
 from fleetsieve.report.banner import MEANINGS, caveats, facts, lead, stop_words
 from fleetsieve.report.failing import failed_line, failures, undecided_by_failures
 from fleetsieve.report.headroom import room, to_serve_all, why_short, with_fewer
 from fleetsieve.report.moves import moves
 from fleetsieve.report.pictures import pictures
 from fleetsieve.report.rounding import RULE
+from fleetsieve.report.subject import Report, report_of
 from fleetsieve.report.words import (
     asked_rows,
     how_measured,
@@ -46,11 +40,10 @@ from fleetsieve.report.words import (
     step_rows,
     verdict_words,
 )
-from fleetsieve.runs.history import History, read_history
+from fleetsieve.runs.history import History
 from fleetsieve.runs.layout import PRIOR, SERVE, digests
 from fleetsieve.runs.rechecking import check_folder
 from fleetsieve.runs.start import REPLAY, RunStart
-from fleetsieve.runs.state import state_of
 
 TEMPLATE = "page.html"
 
@@ -68,40 +61,6 @@ CONTENTS = {
     "words": "Glossary",
 }
 """What the contents list calls each section, by its id; those that a page lacks are left out."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a page shows: the folder as it was named, what was read, the run's history, its state and the cells' account."""
-
-    named: str
-    read: Folder
-    history: History | None
-    sieve: Sieve
-    account: Account
-    engine: Engine
-
-    @property
-    def certificate(self) -> Certificate:
-        """The certificate on what is known now."""
-        return self.account.certificate
-
-    @property
-    def counting(self) -> bool:
-        """Whether counting GPUs is enough to place replicas: then hundreds of decisions take seconds, else minutes."""
-        return Frontier.accepts(Envelope.of(self.read.instance).optimistic)
-
-    @property
-    def start_gap(self) -> Gap:
-        """The gap before anything was measured."""
-        return certify(Envelope.of(self.read.instance), self.engine).gap
-
-
-def report_of(read: Folder, named: str) -> Report:
-    """All that a page shows of an instance or run folder; `named` is how the person called it."""
-    history = read_history(read.path)
-    sieve = state_of(read, history, Milp())
-    return Report(named, read, history, sieve, account(replace(sieve)), Automatic())
 
 
 def report_html(read: Folder, named: str, *, sensitivity: bool = True) -> str:

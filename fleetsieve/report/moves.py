@@ -177,7 +177,7 @@ def _moved(now: Decision, then: Decision) -> str:
 def _range(low: float | None, high: float | None, unit: str) -> str:
     """How far a limit may move; an end that nothing sets is open."""
     if low is None and high is None:
-        return "whatever it is"
+        return "at any value"
     if low is None or high is None:
         return f"below {high:.4g}{unit}" if low is None else f"{low:.4g}{unit} and looser"
     return f"{low:.4g} to below {high:.4g}{unit}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleetsieve.allocation import Allocation
 from fleetsieve.bounds.assumptions import CAPACITY
@@ -21,9 +21,7 @@ from fleetsieve.figures.palette import PAGE
 from fleetsieve.figures.rungs import ladder_cells, ladder_rows, limited_metrics
 from fleetsieve.figures.served import served_chart, served_height
 from fleetsieve.figures.states import State, colours
-
-if TYPE_CHECKING:
-    from fleetsieve.report.building import Report
+from fleetsieve.report.subject import Report
 
 TALL = 230
 """Pixels of an ordinary figure."""

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleetsieve.allocation import Allocation
 from fleetsieve.answers.diagnosis import Account
@@ -29,11 +29,9 @@ from fleetsieve.interval import Interval
 from fleetsieve.loop.cost import cost_gpu_s
 from fleetsieve.report.failing import ENDINGS
 from fleetsieve.report.rounding import PER_CENT, gap_part, rate, share
+from fleetsieve.report.subject import Report
 from fleetsieve.runs.history import History, LoggedStep
 from fleetsieve.runs.layout import SERVE
-
-if TYPE_CHECKING:
-    from fleetsieve.report.building import Report
 
 Row = dict[str, Any]
 _PER_CENT = re.compile(r"(?<=\d)%")

@@ -42,7 +42,7 @@ def test_a_closed_loop_is_bounded_by_capacity_per_request_in_flight() -> None:
     assert top.at_most_rps == pytest.approx(14.0 * 256 / 128 * 1.05)
     assert ladder_top_sentence(top) == (
         "chat TP2: the top rung c128 still meets the SLO at 14.000 requests/s of one replica; c256 could bring at most 29.400, "
-        "and no certificate looks at loads above c128 until c256 is in cells.csv"
+        "and no certificate covers loads above c128 until c256 is in cells.csv"
     )
 
 

@@ -99,6 +99,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda part: str(part)[:40])
 def test_a_changed_certificate(cli, folder, stored, path, value):
     document = json.loads(stored.read_text())
@@ -197,6 +198,7 @@ def test_no_word_can_be_added_to_an_explanation(cli, folder, change):
         assert "explanation is" in refused(cli, folder)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key", ["closed", "blocking", "settling", "stopped", "optimistic", "rests_on", "assumptions", "dropped"]
 )

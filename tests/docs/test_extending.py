@@ -35,6 +35,7 @@ def test_the_policy_has_about_twenty_lines(folder: Path) -> None:
     assert len((folder / "mine.py").read_text().strip().splitlines()) <= 22
 
 
+@pytest.mark.slow
 def test_the_policy_runs_from_a_shell(folder: Path) -> None:
     program = Path(sys.executable).parent / "fleetsieve"
     done = subprocess.run(

@@ -20,6 +20,7 @@ def refused(module: Module, answer: str, capsys: pytest.CaptureFixture[str]) -> 
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_name_and_resumes_by_it(module: Module, capsys: pytest.CaptureFixture[str]) -> None:
     folder = module("mine", FIRST)
     assert call(["run", INSTANCE, "--replay", "--policy", "mine:First"]) == 0
@@ -36,6 +37,7 @@ def test_a_run_keeps_the_name_and_resumes_by_it(module: Module, capsys: pytest.C
     assert "was started with --policy mine:First --seed 0" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_certified_without_its_policy(module: Module, capsys: pytest.CaptureFixture[str]) -> None:
     folder = module("mine", FIRST)
     assert call(["run", INSTANCE, "--replay", "--policy", "mine:First", "--out", "run"]) == 0
@@ -46,6 +48,7 @@ def test_a_finished_run_is_certified_without_its_policy(module: Module, capsys: 
     assert "policy 'mine:First': there is no module 'mine' here" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compare_in_two_processes(module: Module, capsys: pytest.CaptureFixture[str]) -> None:
     module("mine", FIRST)
     names = ["--policies", "grid,mine:First", "--no-clairvoyant", "--jobs", "2", "--json"]
@@ -73,6 +76,7 @@ def test_a_choice_against_the_contract(
     assert told in refused(module, answer, capsys)
 
 
+@pytest.mark.slow
 def test_the_log_of_a_refused_choice_resumes_once_it_is_mended(
     module: Module, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -104,4 +104,4 @@ def test_the_gap_has_every_step_of_the_stages_in_use():
     assert {row["stage"] for row in rows} == {"least fulfilment", "goodput"}
     assert [row["gap"] for row in rows if row["stage"] == "goodput"] == [0.5, None, 0.01]
     assert [row["spent"] for row in rows if row["stage"] == "goodput"] == [100.0, 200.0, 300.0]
-    assert next(row for row in rows if row["gap"] is None)["told"] == "not proven"
+    assert next(row for row in rows if row["gap"] is None)["shown"] == "not proven"

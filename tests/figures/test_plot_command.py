@@ -21,6 +21,7 @@ from fleetsieve.figures.html import json_text
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "gap"])
 def test_every_kind_is_drawn(cli, folder, tmp_path, kind):
     said = cli("plot", kind, folder.path, "-o", "figure.svg")

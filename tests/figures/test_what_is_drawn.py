@@ -150,4 +150,4 @@ def test_lines_that_lie_on_one_another_differ_in_width(mixed):
 def test_a_small_gap_is_told_as_small():
     step = LoggedStep(1, MEASURED[0], "why", 1.0, "ok", "what", 10.0, "undecided", "", dict.fromkeys(GAPS, 9.7e-8))
     text = json.dumps(drawn(gap(History({}, (step,), None), 0.05)))
-    assert '"told": "<1e-6"' in text
+    assert '"shown": "<1e-6"' in text

@@ -287,6 +287,7 @@ def test_many_faults_stay_readable_and_counted(sample: Sample) -> None:
         sample.read()
 
 
+@pytest.mark.slow
 def test_many_rows(sample: Sample) -> None:
     rows = [f"chat,2,c{load},{seed},ok,{seed / 7!r}" for seed in range(25_000) for load in (8, 16)]
     sample.write("measurements.csv", "\n".join(["class,tp,load,seed,status,throughput_rps", *rows]))

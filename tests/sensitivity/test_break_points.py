@@ -49,6 +49,7 @@ class TestThePublicGrid:
         strict = replace(read.instance.certificate, eta=0.0)
         return read.instance, read.measurements, strict
 
+    @pytest.mark.slow
     def test_the_tpot_threshold_moves_the_tp(self, grid):
         instance, rows, strict = grid
         found = study(replace(instance, certificate=strict), rows, self.AXIS)

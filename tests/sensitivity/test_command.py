@@ -281,6 +281,7 @@ def test_two_demands_are_sampled_and_say_so(cli):
     assert not cli("sensitivity", PAPER, "--demand", "Chat=0.9:1", "--epsilon", "0.01:0.1", "--json").document["exact"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "begins"), [("p.svg", b"<svg"), ("p.png", b"\x89png"), ("p.html", b"<!doctype html>")]
 )

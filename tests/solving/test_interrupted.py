@@ -12,7 +12,7 @@ import pytest
 LONG_SOLVE = """
 import random, sys
 import pyomo.environ as pyo
-from fleetsieve.engines.solving.highs import Session
+from fleetsieve.engines.solving.highs import SolverSession
 
 draw = random.Random(3)
 m = pyo.ConcreteModel()
@@ -24,7 +24,7 @@ for row in range(6):
     m.rows.add(sum(w * m.x[k] for k, w in enumerate(weight)) + m.off[row, 1] - m.off[row, -1] == sum(weight) // 2)
 m.value = pyo.Objective(expr=sum(m.off[...]))
 m.value.deactivate()
-session = Session(m)
+session = SolverSession(m)
 print("solving", file=sys.stderr, flush=True)
 try:
     print(session.solve(m.value))
@@ -35,16 +35,16 @@ except KeyboardInterrupt:
 COMMAND = """
 import sys
 from fleetsieve.cli.main import main
-from fleetsieve.engines.solving.highs import Session
+from fleetsieve.engines.solving.highs import SolverSession
 
-whole = Session.solve
+whole = SolverSession.solve
 
 def told(self, objective):
     if objective.name == "gpus":
         print("solving", file=sys.stderr, flush=True)
     return whole(self, objective)
 
-Session.solve = told
+SolverSession.solve = told
 main(sys.argv[1:])
 """
 

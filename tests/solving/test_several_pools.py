@@ -55,6 +55,7 @@ def test_one_milp_finds_the_same(monkeypatch, floor):
     assert climbed.values == pytest.approx(at_once.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(2000, 4000, 100))
 def test_small_fleets_agree_with_trying_every_plan(first):
     for k, problem in enumerate(two_pools(range(first, first + 100))):

@@ -30,6 +30,7 @@ def short_fleet(seed: int) -> FleetProblem:
     return FleetProblem(tuple(classes), tuple(cells), (GpuPool("default", draw.randint(1, 6), draw.choice([None, 4])),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_both_give_the_same_sentence(start: int) -> None:
     told = 0

@@ -28,6 +28,7 @@ def below(n: int, k: int) -> float:
     return math.fsum(math.comb(n, j) * 0.99**j * 0.01 ** (n - j) for j in range(k + 1))
 
 
+@pytest.mark.slow
 @given(st.integers(1, 900), ALPHAS)
 def test_ranks_are_the_tightest_that_keep_the_error(n: int, alpha: float) -> None:
     lower, upper = p99_ranks(n, alpha)

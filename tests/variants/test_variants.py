@@ -282,6 +282,7 @@ def test_a_dry_run_shows_the_command_of_each_variant(cli, live: Callable[..., Li
     assert "TP 1 fp8: " in cli(*made.arguments(tmp_path / "run", "--dry-run")).out
 
 
+@pytest.mark.slow
 def test_figures_and_tables_name_the_variant(cli, folder: Path, tmp_path: Path) -> None:
     import fleetsieve as fs
 
