@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from fleetsieve.errors import UsageError
 from fleetsieve.files.csv_writing import header_columns, measurement_row, measurements_text
 from fleetsieve.files.folder import MEASUREMENTS, STEPS
-from fleetsieve.files.replacing import replace_file
+from fleetsieve.files.replacing import replace_file, write_synced
 from fleetsieve.instance import Measurement
 
 
@@ -36,6 +35,4 @@ def append_measurement(folder: Path, row: Measurement, before: Iterable[Measurem
         replace_file(path, measurements_text([*before, row]))
         return
     with path.open("ab") as file:
-        file.write(line.encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+        write_synced(file, line.encode() + b"\n")

@@ -1,9 +1,10 @@
-"""Files that are replaced in one step: a reader sees the old content or the new one, never half of it."""
+"""Files on the disk: replaced in one step, so that a reader sees the old content or the new one, or added to and synced."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import IO, AnyStr
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -15,6 +16,17 @@ def replace_file(path: Path, text: str) -> None:
     replace_bytes(path, text.encode())
 
 
+def write_synced(file: IO[AnyStr], data: AnyStr) -> None:
+    """Write `data` to an open file; it is on the disk when this returns.
+
+    Raises:
+        OSError: when it cannot be written; some of it may be there.
+    """
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
 def replace_bytes(path: Path, data: bytes) -> None:
     """Make `data` the content of `path`, as `replace_file`.
 
@@ -24,9 +36,7 @@ def replace_bytes(path: Path, data: bytes) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            write_synced(file, data)
         beside.replace(path)
     except OSError as fault:  # a full disk names no file
         fault.filename = fault.filename or str(path)

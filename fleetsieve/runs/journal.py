@@ -39,6 +39,7 @@ from fleetsieve.files import (
     record_name,
     replace_bytes,
 )
+from fleetsieve.files.replacing import write_synced
 from fleetsieve.files.torn import whole_rows, whole_until
 from fleetsieve.instance import Measurement
 from fleetsieve.runs.layout import (
@@ -275,9 +276,7 @@ def _line(text: str) -> Line:
 
 def _append(file: TextIO, text: str) -> None:
     try:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+        write_synced(file, text)
     except OSError as fault:
         raise FleetSieveError(
             f"cannot write {file.name}: {fault.strerror or fault}", "the run can continue with --resume"

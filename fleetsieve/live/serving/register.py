@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetsieve.errors import FleetSieveError
+from fleetsieve.files.replacing import write_synced
 from fleetsieve.live.processes.session import ProcessSession, age_s, identity_of
 
 NAME = "servers.jsonl"
@@ -120,9 +121,7 @@ class Register:
                     file.seek(-1, os.SEEK_END)
                     if file.read(1) != b"\n":  # a kill, or a full disk, tore the last line
                         text = "\n" + text
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
+                write_synced(file, text.encode())
         except OSError as fault:
             raise FleetSieveError(
                 f"cannot write {self._path}: {fault.strerror or fault}", "the run can continue with --resume"
