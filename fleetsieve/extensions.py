@@ -73,11 +73,11 @@ def load(kind: Kind, name: str, **settings: float) -> Any:
         raise UsageError(f"unknown setting {unknown[0]!r} of {kind.what} {name!r}", f"its settings: {takes}")
     try:
         made = found(**settings)
-    except Exception as fault:
+    except Exception as error:
         raise UsageError(
-            f"{kind.what} {name!r} cannot be made: {type(fault).__name__}: {fault}",
+            f"{kind.what} {name!r} cannot be made: {type(error).__name__}: {error}",
             "its class must need no argument; parameters with a number as default are its settings",
-        ) from fault
+        ) from error
     return _checked(kind, name, made, kind.attributes)
 
 
@@ -154,20 +154,20 @@ def _package(point: EntryPoint) -> str:
 def _imported(kind: Kind, name: str, module: str, attribute: str) -> Any:
     try:
         home = import_module(module)
-    except ModuleNotFoundError as fault:
-        if fault.name is None or not f"{module}.".startswith(f"{fault.name}."):
-            raise _not_imported(kind, name, module, fault) from fault
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise _not_imported(kind, name, module, error) from error
         raise UsageError(
-            f"{kind.what} {name!r}: there is no module {fault.name!r} here",
+            f"{kind.what} {name!r}: there is no module {error.name!r} here",
             "install its package, or put the folder of its file on PYTHONPATH",
-        ) from fault
-    except Exception as fault:  # the code of somebody else may fail in any way
-        raise _not_imported(kind, name, module, fault) from fault
+        ) from error
+    except Exception as error:  # the code of somebody else may fail in any way
+        raise _not_imported(kind, name, module, error) from error
     try:
         return getattr(home, attribute)
-    except AttributeError as fault:
+    except AttributeError as error:
         place = getattr(home, "__file__", None) or module
-        raise UsageError(f"{kind.what} {name!r}: module {module!r} ({place}) has no {attribute!r}") from fault
+        raise UsageError(f"{kind.what} {name!r}: module {module!r} ({place}) has no {attribute!r}") from error
 
 
 def _not_imported(kind: Kind, name: str, module: str, fault: Exception) -> UsageError:

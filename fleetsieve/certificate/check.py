@@ -79,10 +79,10 @@ def check(
         return Checked((refused,))
     try:
         return _check(document, instance, tuple(rows), engine, digests, words, stopped)
-    except KeyError as fault:
-        return Checked((f"it is not a certificate: it lacks {fault}",))
-    except (TypeError, ValueError, AttributeError, OverflowError) as fault:
-        return Checked((f"it is not a certificate, for a value has not the form of one: {fault}",))
+    except KeyError as error:
+        return Checked((f"it is not a certificate: it lacks {error}",))
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        return Checked((f"it is not a certificate, for a value has not the form of one: {error}",))
 
 
 def _refused(document: Mapping[str, Any]) -> str:
@@ -198,8 +198,8 @@ def _plan(
         return errors, None
     try:
         evaluated = evaluate(problem, replicas)
-    except FleetSieveError as fault:
-        return [f"the {what}: {fault.message}"], None
+    except FleetSieveError as error:
+        return [f"the {what}: {error.message}"], None
     return differences(f"the {what}'s", plan, plan_document(evaluated, envelope), older=older), evaluated
 
 

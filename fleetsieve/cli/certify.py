@@ -87,10 +87,10 @@ def _read(path: Path) -> dict[str, Any]:
             raise UsageError(f"{path} is not a file", "name a certificate that solve or run wrote")
         text = path.read_text(encoding="utf-8-sig")
         document = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once)
-    except OSError as fault:
-        raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault
-    except (ValueError, RecursionError) as fault:
-        raise UsageError(f"{path} is not JSON: {fault}") from fault
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise UsageError(f"{path} is not a certificate: its JSON is not an object")
     return document

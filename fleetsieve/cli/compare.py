@@ -141,6 +141,6 @@ def _store(out: Path | None, resume: bool) -> Store:
         raise UsageError(f"{out / RESULTS} already exists", "continue it with --resume, or choose another --out")
     try:
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise FleetSieveError(f"cannot make {out}: {fault.strerror or fault}") from fault
+    except OSError as error:
+        raise FleetSieveError(f"cannot make {out}: {error.strerror or error}") from error
     return Store(out / RESULTS)

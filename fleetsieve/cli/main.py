@@ -79,8 +79,8 @@ class LazyGroup(click.Group):
         """As click, naming what there is when there is no such command."""
         try:
             return super().resolve_command(ctx, args)
-        except click.UsageError as fault:
-            raise click.UsageError(f"{fault.format_message()} Commands: {', '.join(COMMANDS)}.", ctx) from fault
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.format_message()} Commands: {', '.join(COMMANDS)}.", ctx) from error
 
 
 @contextmanager
@@ -88,8 +88,8 @@ def _reader_gone() -> Iterator[None]:
     """A broken pipe as an exit with UNREAD: click itself would exit with 1."""
     try:
         yield
-    except BrokenPipeError as fault:
-        raise click.exceptions.Exit(UNREAD) from fault
+    except BrokenPipeError as error:
+        raise click.exceptions.Exit(UNREAD) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -116,10 +116,10 @@ def call(arguments: list[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = UNREAD
-    except OSError as fault:
+    except OSError as error:
         code = FleetSieveError.exit_code
         with suppress(OSError):
-            click.echo(f"error: cannot write standard output: {fault.strerror or fault}", err=True)
+            click.echo(f"error: cannot write standard output: {error.strerror or error}", err=True)
     _drop_unwritten()
     return code
 
@@ -141,10 +141,10 @@ def _answer(arguments: list[str]) -> int:
     try:
         result = group.main(arguments, prog_name="fleetsieve", standalone_mode=False)
         return int(result) if isinstance(result, int) else 0
-    except click.ClickException as fault:
+    except click.ClickException as error:
         if as_json:
-            emit({"error": _error(type(fault).__name__, fault.format_message(), _hint(fault)), "exit_code": 2})
-        _tell(fault)
+            emit({"error": _error(type(error).__name__, error.format_message(), _hint(error)), "exit_code": 2})
+        _tell(error)
         return 2
     except (KeyboardInterrupt, click.Abort):
         if as_json:
@@ -153,15 +153,15 @@ def _answer(arguments: list[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         raise
-    except (FleetSieveError, OSError) as fault:
-        fault = failure_of(fault) if isinstance(fault, OSError) else fault
+    except (FleetSieveError, OSError) as error:
+        error = failure_of(error) if isinstance(error, OSError) else error
         if as_json:
-            emit({"error": error_document(fault), "exit_code": fault.exit_code})
-        tell_failure(fault)
-        return fault.exit_code
-    except Exception as fault:
+            emit({"error": error_document(error), "exit_code": error.exit_code})
+        tell_failure(error)
+        return error.exit_code
+    except Exception as error:
         if as_json:  # a defect of ours, whose traceback follows; scripts have their document all the same
-            emit({"error": _error(type(fault).__name__, f"internal error of FleetSieve: {fault}"), "exit_code": 1})
+            emit({"error": _error(type(error).__name__, f"internal error of FleetSieve: {error}"), "exit_code": 1})
         raise
 
 

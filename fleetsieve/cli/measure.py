@@ -83,15 +83,15 @@ def command(
                     row = probe.measure(cell.key, sum(r.key == cell.key for r in rows))
                     try:
                         append_measurement(path, row, rows)
-                    except OSError as fault:
-                        text = f"cannot write {path}/measurements.csv: {fault.strerror or fault}"
-                        raise FleetSieveError(text) from fault
+                    except OSError as error:
+                        text = f"cannot write {path}/measurements.csv: {error.strerror or error}"
+                        raise FleetSieveError(text) from error
                     rows.append(row)
                     made.append(row)
                     if not as_json:
                         say(results(), f"{number} of {len(looks)}  {measured_line(row)}")
-        except (KeyboardInterrupt, FleetSieveError) as fault:
-            if made or isinstance(fault, KeyboardInterrupt):
+        except (KeyboardInterrupt, FleetSieveError) as error:
+            if made or isinstance(error, KeyboardInterrupt):
                 say(messages(), _how_to_go_on(path, looks, len(made), grid=grid))
             raise
     if as_json:
@@ -171,11 +171,11 @@ def _held(folder: Path) -> Iterator[None]:
                 continue
             try:
                 file = held.enter_context((folder / name).open("rb"))
-            except OSError as fault:
-                raise UsageError(f"cannot read {folder / name}: {fault.strerror or fault}") from fault
+            except OSError as error:
+                raise UsageError(f"cannot read {folder / name}: {error.strerror or error}") from error
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as fault:
+            except OSError as error:
                 message = f"another process is measuring into {folder}"
-                raise UsageError(message, "wait for it to end, or stop it") from fault
+                raise UsageError(message, "wait for it to end, or stop it") from error
         yield

@@ -149,11 +149,11 @@ def _stated(path: Path, folder: Path | None) -> ServeConfig:
 
     try:
         return read_serve_config(path, folder)
-    except InputError as fault:
+    except InputError as error:
         if folder is None or folder.is_dir():
             raise
         hint = f"paths in {path} are relative to {folder}, which is gone: give a serve.toml beside those files, --config FILE"
-        raise InputError(fault.faults, hint) from fault
+        raise InputError(error.faults, hint) from error
 
 
 def _refuse_strangers(config: ServeConfig, instance: Instance) -> None:

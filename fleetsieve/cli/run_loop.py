@@ -95,8 +95,8 @@ def _hinting(way_on: str) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except OSError as fault:
-        raise failure_of(fault, f"everything measured is stored; continue with: {way_on}") from fault
+    except OSError as error:
+        raise failure_of(error, f"everything measured is stored; continue with: {way_on}") from error
 
 
 def _paid(journal: Journal, rows: Sequence[Measurement]) -> GpuSeconds:
@@ -117,14 +117,14 @@ def _read(journal: Journal) -> Folder:
 
     try:
         return read_instance(journal.folder)
-    except InputError as fault:
-        if fault.hint or any(Path(one.file).name != MEASURED for one in fault.faults):
+    except InputError as error:
+        if error.hint or any(Path(one.file).name != MEASURED for one in error.faults):
             raise
         hint = (
             f"correct or remove rows that were added to {journal.folder / MEASURED}, then continue with --resume; "
             "cells that cells.csv lacks need a new run"
         )
-        raise InputError(fault.faults, hint) from fault
+        raise InputError(error.faults, hint) from error
 
 
 def _way_on(journal: Journal, probing: Probing) -> str:

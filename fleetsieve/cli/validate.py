@@ -50,12 +50,12 @@ def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
         raise UsageError("validate needs a folder", "fleetsieve validate DIR, or fleetsieve validate --list")
     try:
         read = read_instance(folder)
-    except InputError as fault:
+    except InputError as error:
         if not as_json:
             raise
-        emit({"ok": False, **error_document(fault)})
-        tell_failure(fault)
-        return fault.exit_code
+        emit({"ok": False, **error_document(error)})
+        tell_failure(error)
+        return error.exit_code
     tell_suspicions(read.suspicions)
     tops = _tops(read)
     document = _summary(read) | {"ladder_tops": [top_document(top) for top in tops]}

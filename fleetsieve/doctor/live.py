@@ -49,8 +49,8 @@ def _versioned(name: str, path: str) -> Check:
     """The version that a program prints: it loads its libraries for that, so a broken installation is seen."""
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as fault:
-        return Check(name, False, f"{path} --version: {fault}", "run it by hand to see the error")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check(name, False, f"{path} --version: {error}", "run it by hand to see the error")
     said = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:] or ["it prints nothing"]
     return Check(
         name,
@@ -82,8 +82,8 @@ def _gpus(config: ServeConfig) -> Check:
             detail = f"not checked: NVML is not there; serve.toml names {', '.join(config.gpus)}"
             return Check("GPUs", True, detail, hint, checked=False)
         refuse_same(memory)
-    except FleetSieveError as fault:
-        return Check("GPUs", False, fault.message, fault.hint or "")
+    except FleetSieveError as error:
+        return Check("GPUs", False, error.message, error.hint or "")
     short = occupied(memory, FREE_SHARE)
     detail = ", ".join(
         f"{gpu}: {one.free_bytes / 2**30:.0f} of {one.total_bytes / 2**30:.0f} GiB free" for gpu, one in memory.items()
@@ -95,8 +95,8 @@ def _ports(config: ServeConfig) -> Check:
     try:
         with tempfile.TemporaryDirectory() as run, Locks(Path(run)) as locks:
             return Check("ports", True, f"{config.host}:{locks.free_port(config.host, config.ports)} is free")
-    except FleetSieveError as fault:
-        return Check("ports", False, fault.message, fault.hint or "")
+    except FleetSieveError as error:
+        return Check("ports", False, error.message, error.hint or "")
 
 
 def _disk() -> Check:
@@ -120,5 +120,5 @@ def _model(config: ServeConfig) -> Check:
                 if failure is not None:
                     return Check("model", False, str(failure), "\n".join(failure.last_lines[-5:]))
                 return Check("model", True, f"{config.model} is served after {server.ready_s:.0f} s with TP 1")
-    except FleetSieveError as fault:
-        return Check("model", False, fault.message, fault.hint or "")
+    except FleetSieveError as error:
+        return Check("model", False, error.message, error.hint or "")

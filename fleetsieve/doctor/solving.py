@@ -40,8 +40,8 @@ def _self_test() -> Check:
         from fleetsieve.engines.solving import ready
 
         ready()
-    except SolverMissing as fault:
-        return Check("self-test", False, fault.message, fault.hint or "")
+    except SolverMissing as error:
+        return Check("self-test", False, error.message, error.hint or "")
     return Check("self-test", True, "a small MILP with a known answer is solved correctly")
 
 
@@ -50,8 +50,8 @@ def _threads() -> Check:
         from fleetsieve.engines.solving import threads_in_use
 
         count = threads_in_use()
-    except SolverMissing as fault:
-        return Check("threads", False, fault.message, fault.hint or "")
+    except SolverMissing as error:
+        return Check("threads", False, error.message, error.hint or "")
     ok = count == 1
     hint = "" if ok else "do not use HiGHS with more threads elsewhere in this process"
     return Check("threads", ok, f"HiGHS solves on {count} thread{'s' if count != 1 else ''}", hint)

@@ -28,8 +28,8 @@ def altair() -> Any:
     try:
         import altair as alt
         import vl_convert  # noqa: F401
-    except ImportError as fault:
-        raise SolverMissing(f"a figure needs {fault.name}", "pip install 'fleetsieve[plots]'") from fault
+    except ImportError as error:
+        raise SolverMissing(f"a figure needs {error.name}", "pip install 'fleetsieve[plots]'") from error
     return alt
 
 

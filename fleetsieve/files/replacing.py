@@ -38,8 +38,8 @@ def replace_bytes(path: Path, data: bytes) -> None:
         with beside.open("wb") as file:
             write_synced(file, data)
         beside.replace(path)
-    except OSError as fault:  # a full disk names no file
-        fault.filename = fault.filename or str(path)
+    except OSError as error:  # a full disk names no file
+        error.filename = error.filename or str(path)
         raise
     finally:
         beside.unlink(missing_ok=True)

@@ -43,5 +43,5 @@ def write_result(path: Path, content: str | bytes) -> None:
                 stream.write(data)
         else:
             replace_bytes(Path(os.path.realpath(path)), data)
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write {path}: {fault.strerror or fault}") from fault
+    except OSError as error:
+        raise FleetSieveError(f"cannot write {path}: {error.strerror or error}") from error

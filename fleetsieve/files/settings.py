@@ -165,8 +165,8 @@ class _Reader(TomlTables):
             place, value = ("assumptions", name), section[name]
             try:
                 numbers = settings_taken(name)
-            except UsageError as fault:
-                self.tell(place, "not installed", f"{fault.message}; {fault.hint}" if fault.hint else fault.message)
+            except UsageError as error:
+                self.tell(place, "not installed", f"{error.message}; {error.hint}" if error.hint else error.message)
                 continue
             keys = {"enabled": Key(Type.FLAG)} | {number: Key(Type.NUMBER) for number in numbers}
             if isinstance(value, bool):

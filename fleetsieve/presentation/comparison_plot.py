@@ -29,8 +29,8 @@ def check_plot(path: Path) -> None:
     try:
         import altair  # noqa: F401
         import vl_convert  # noqa: F401
-    except ImportError as fault:
-        raise SolverMissing(f"a plot needs {fault.name}", "pip install 'fleetsieve[plots]'") from fault
+    except ImportError as error:
+        raise SolverMissing(f"a plot needs {error.name}", "pip install 'fleetsieve[plots]'") from error
 
 
 def regret_plot(found: Sequence[Results]) -> Any:

@@ -44,8 +44,8 @@ class _Stream(Console):
     def _named(self) -> Iterator[None]:
         try:
             yield
-        except OSError as fault:
-            fault.filename = fault.filename or ("standard error" if self.stderr else "standard output")
+        except OSError as error:
+            error.filename = error.filename or ("standard error" if self.stderr else "standard output")
             raise
 
 

@@ -228,8 +228,8 @@ def _template() -> Any:
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError as fault:
-        raise SolverMissing(f"a report needs {fault.name}", "pip install 'fleetsieve[report]'") from fault
+    except ImportError as error:
+        raise SolverMissing(f"a report needs {error.name}", "pip install 'fleetsieve[report]'") from error
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -36,8 +36,8 @@ def moves(read: Folder, *, planned: bool) -> list[Row]:
     for what, axis, row_of in _axes(read, planned):
         try:
             rows.append({"what": what, **row_of(study(read.instance, read.measurements, axis))})
-        except SolveFailed as fault:
-            rows.append({"what": what, "now": "", "holds": "not computed", "beyond": fault.message})
+        except SolveFailed as error:
+            rows.append({"what": what, "now": "", "holds": "not computed", "beyond": error.message})
     return rows
 
 

@@ -84,8 +84,8 @@ def read_history(folder: Path) -> History | None:
         certificate = json.loads(stored.read_text(encoding="utf-8")) if stored.is_file() else None
         steps = tuple(_step(line) for line in lines[1:])
         return History(lines[0], steps, certificate, _servers(folder / SERVERS))
-    except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        raise UsageError(f"{path} is damaged: {type(fault).__name__} at {fault}") from fault
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is damaged: {type(error).__name__} at {error}") from error
 
 
 def _servers(path: Path) -> tuple[str, ...]:

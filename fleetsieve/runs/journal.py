@@ -80,8 +80,8 @@ class Journal:
         try:
             self._steps = _open(folder / STEPS)
             self._rows = _open(folder / MEASURED)
-        except OSError as fault:
-            raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
+        except OSError as error:
+            raise FleetSieveError(f"cannot open the run {folder}: {error.strerror or error}") from error
         try:
             lock(self._steps, folder)
             # Only under the lock: what looks torn may be a row that the holder is writing.
@@ -91,15 +91,15 @@ class Journal:
             self._next_line = 1 + len(_LINE_BREAK.findall(self._whole[MEASURED].decode("utf-8")))
             logged = self._whole[STEPS].decode("utf-8").split("\n")[:-1]
             self.lines: list[Line] = [_line(text) for text in logged]
-        except OSError as fault:
+        except OSError as error:
             self.close()
-            raise FleetSieveError(f"cannot open the run {folder}: {fault.strerror or fault}") from fault
+            raise FleetSieveError(f"cannot open the run {folder}: {error.strerror or error}") from error
         except FleetSieveError:
             self.close()
             raise
-        except ValueError as fault:
+        except ValueError as error:
             self.close()
-            raise UsageError(f"{folder / STEPS} is damaged: {fault}") from fault
+            raise UsageError(f"{folder / STEPS} is damaged: {error}") from error
         if not self.lines:
             self.close()
             raise UsageError(f"{folder / STEPS} is empty: the run cannot be resumed")
@@ -158,8 +158,8 @@ class Journal:
         try:
             for name in torn:
                 os.truncate(self.folder / name, len(self._whole[name]))
-        except OSError as fault:
-            raise FleetSieveError(f"cannot write {self.folder}: {fault.strerror or fault}") from fault
+        except OSError as error:
+            raise FleetSieveError(f"cannot write {self.folder}: {error.strerror or error}") from error
         if again is not None:
             self.add_row(again)
         return end if end.count(",") >= len(self._columns) - 1 > 0 else ""
@@ -225,11 +225,11 @@ class Journal:
             try:
                 (self.folder / RECORDS).mkdir(exist_ok=True)
                 replace_bytes(self.folder / RECORDS / name, hidden.read_bytes())
-            except OSError as fault:
+            except OSError as error:
                 raise FleetSieveError(
-                    f"cannot write {self.folder / RECORDS / name}: {fault.strerror or fault}",
+                    f"cannot write {self.folder / RECORDS / name}: {error.strerror or error}",
                     "the run can continue with --resume",
-                ) from fault
+                ) from error
 
     def add_step(self, line: Line) -> None:
         """Store the line of one step; it is on disk when this returns."""
@@ -277,7 +277,7 @@ def _line(text: str) -> Line:
 def _append(file: TextIO, text: str) -> None:
     try:
         write_synced(file, text)
-    except OSError as fault:
+    except OSError as error:
         raise FleetSieveError(
-            f"cannot write {file.name}: {fault.strerror or fault}", "the run can continue with --resume"
-        ) from fault
+            f"cannot write {file.name}: {error.strerror or error}", "the run can continue with --resume"
+        ) from error

@@ -70,8 +70,8 @@ def lock(file: TextIO, folder: Path) -> None:
         mine = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
     except FileNotFoundError:
         mine = False  # the holder finished between the opening and the locking, and removed it
-    except OSError as fault:
-        if fault.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise
         mine = False
     if not mine:
@@ -86,9 +86,9 @@ def file_locks() -> Any:
     """
     try:
         import fcntl
-    except ImportError as fault:
+    except ImportError as error:
         raise FleetSieveError(
             "a run needs the file locks of Linux or macOS, which this system does not have",
             "on Windows, use its subsystem for Linux (WSL)",
-        ) from fault
+        ) from error
     return fcntl

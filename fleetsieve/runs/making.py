@@ -73,8 +73,8 @@ def create(
             sync(made)
             os.replace(made, out)
         sync(out.parent)
-    except OSError as fault:
-        raise FleetSieveError(f"cannot write the run folder {out}: {fault.strerror or fault}") from fault
+    except OSError as error:
+        raise FleetSieveError(f"cannot write the run folder {out}: {error.strerror or error}") from error
 
 
 def _refuse_taken(out: Path) -> None:

@@ -87,8 +87,8 @@ class RunStart:
                 endpoints=endpoints,
                 max_servers=int(line["max_servers"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise _damaged(f"{fault!r} about what it measures with") from fault
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _damaged(f"{error!r} about what it measures with") from error
 
 
 def _damaged(what: str) -> UsageError:

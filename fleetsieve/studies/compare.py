@@ -205,12 +205,12 @@ class Store:
                 self._known[entry["task"]] = entry["results"]
             if whole != text:
                 path.write_text(whole, encoding="utf-8")
-        except OSError as fault:
-            raise FleetSieveError(f"cannot read {path}: {fault.strerror or fault}") from fault
-        except (ValueError, KeyError, TypeError) as fault:
+        except OSError as error:
+            raise FleetSieveError(f"cannot read {path}: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError) as error:
             raise FleetSieveError(
-                f"{path} holds no results of a comparison: {fault}", "choose another --out"
-            ) from fault
+                f"{path} holds no results of a comparison: {error}", "choose another --out"
+            ) from error
 
     def get(self, name: str) -> list[dict[str, Any]] | None:
         """The results of a task; None when it was not done."""
@@ -230,8 +230,8 @@ class Store:
                     file.write(
                         json.dumps({"task": name, "results": results}, ensure_ascii=False, allow_nan=False) + "\n"
                     )
-            except OSError as fault:
-                raise FleetSieveError(f"cannot write {self._path}: {fault.strerror or fault}") from fault
+            except OSError as error:
+                raise FleetSieveError(f"cannot write {self._path}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,9 @@ def workers(jobs: int, value: object, hint: str = "try fewer --jobs") -> Iterato
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(value,)) as pool:
         try:
             yield pool
-        except BrokenProcessPool as fault:
+        except BrokenProcessPool as error:
             text = "a process of the study ended before its work was done"
-            raise FleetSieveError(text, f"the system may be out of memory: {hint}") from fault
+            raise FleetSieveError(text, f"the system may be out of memory: {hint}") from error
         except BaseException:
             for process in set(active_children()) - others:  # a task takes up to minutes: nobody waits for its end
                 process.terminate()

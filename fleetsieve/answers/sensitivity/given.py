@@ -118,12 +118,12 @@ def read_given(path: Path, instance: Instance) -> GivenPlan:
         raise UsageError(f"{path} is not a file", "name a file with an allocation, or a stored certificate")
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
-    except OSError as fault:
-        raise UsageError(f"cannot read {path}: {fault.strerror or fault}") from fault
-    except UsageError as fault:
-        raise UsageError(f"{path}: {fault.message}", "keep one of them") from fault
-    except (ValueError, RecursionError) as fault:
-        raise UsageError(f"{path} is not JSON: {fault}", SHAPE) from fault
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", "keep one of them") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}", SHAPE) from error
     counts: dict[CellKey, int] = {}
     entries = _entries(path, document)
     named = {name for name, _ in entries}

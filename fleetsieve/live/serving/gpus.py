@@ -52,11 +52,11 @@ def read_memory(gpus: Sequence[str], nvml: ModuleType | Any | None = None) -> di
                 handle = nvml.nvmlDeviceGetHandleByIndex(int(gpu)) if by_index else nvml.nvmlDeviceGetHandleByUUID(gpu)
                 memory = nvml.nvmlDeviceGetMemoryInfo(handle)
                 uuid = nvml.nvmlDeviceGetUUID(handle)
-            except nvml.NVMLError as fault:
+            except nvml.NVMLError as error:
                 count = nvml.nvmlDeviceGetCount()
                 raise UsageError(
-                    f"there is no GPU {gpu}: {fault}", f"this machine has {count}, counted from 0"
-                ) from fault
+                    f"there is no GPU {gpu}: {error}", f"this machine has {count}, counted from 0"
+                ) from error
             found[gpu] = GpuMemory(
                 uuid.decode() if isinstance(uuid, bytes) else uuid, int(memory.free), int(memory.total)
             )

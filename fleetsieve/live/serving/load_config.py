@@ -112,9 +112,9 @@ def read_load(tables: TomlTables, folder: Path, model: str) -> LoadConfig:
     values = tables.values(("load",), section, LOAD)
     try:
         generator_named(values.get("generator", DEFAULT))
-    except UsageError as fault:
+    except UsageError as error:
         del values["generator"]
-        message = f"{fault.message}; {fault.hint}" if fault.hint else fault.message
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
         tables.tell(("load", "generator"), "unknown word", message)
     command = seen_from(folder, words(tables, ("load", "command"), section.get("command", [])))
     tokenizer = values.pop("tokenizer", "")
@@ -152,8 +152,8 @@ def words(tables: TomlTables, place: Place, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         try:
             return tuple(shlex.split(value))
-        except ValueError as fault:
-            tables.tell(place, "quotes", f"{value!r} cannot be split into words ({fault}); write a list of texts")
+        except ValueError as error:
+            tables.tell(place, "quotes", f"{value!r} cannot be split into words ({error}); write a list of texts")
             return ()
     name = place[-1]
     tables.tell(place, "wrong type", f"{shown(value)} is not a command; {name} must be a text or a list of texts")

@@ -29,8 +29,8 @@ def lock_folder() -> Path:
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         found = path.lstat()
-    except OSError as fault:
-        raise FleetSieveError(f"cannot make the folder of locks {path}: {fault.strerror or fault}") from fault
+    except OSError as error:
+        raise FleetSieveError(f"cannot make the folder of locks {path}: {error.strerror or error}") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise FleetSieveError(
             f"{path} is not a folder of yours, but it is the place for the locks of GPUs and ports", "remove it"
@@ -103,15 +103,15 @@ class Locks:
         path = self._folder / f"{name}.lock"
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        except OSError as fault:
-            raise FleetSieveError(f"cannot open the lock {path}: {fault.strerror or fault}") from fault
+        except OSError as error:
+            raise FleetSieveError(f"cannot open the lock {path}: {error.strerror or error}") from error
         try:
             holder = os.pread(file, 4096, 0).decode("utf-8", errors="replace").strip()
             try:
                 flock(file, exclusive)
-            except OSError as fault:
+            except OSError as error:
                 message = f"{what} is in use by another run" + (f" ({holder})" if holder else "")
-                raise UsageError(message, "wait for it to end, stop it, or give other GPUs") from fault
+                raise UsageError(message, "wait for it to end, stop it, or give other GPUs") from error
             if holder and holder != self._run and living(Path(holder)):
                 hint = "continue that run with --resume, which stops them first, or stop them yourself"
                 raise UsageError(f"{what} is held by servers that the ended run {holder} left behind", hint)
@@ -144,6 +144,6 @@ def _nobody_listens(host: str, port: int) -> bool:
 def _file_locks() -> tuple[Callable[[int, int], object], int]:
     try:
         import fcntl
-    except ImportError as fault:
-        raise FleetSieveError("live runs need the file locks of Linux or macOS", "on Windows, use WSL") from fault
+    except ImportError as error:
+        raise FleetSieveError("live runs need the file locks of Linux or macOS", "on Windows, use WSL") from error
     return fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB

@@ -122,10 +122,10 @@ class Register:
                     if file.read(1) != b"\n":  # a kill, or a full disk, tore the last line
                         text = "\n" + text
                 write_synced(file, text.encode())
-        except OSError as fault:
+        except OSError as error:
             raise FleetSieveError(
-                f"cannot write {self._path}: {fault.strerror or fault}", "the run can continue with --resume"
-            ) from fault
+                f"cannot write {self._path}: {error.strerror or error}", "the run can continue with --resume"
+            ) from error
 
 
 def servers(folder: Path) -> tuple[Started, ...]:

@@ -86,10 +86,10 @@ class Server:
                 self._started_s = time.monotonic()
                 words = ["/bin/sh", "-c", _WAITING_SHELL, "fleetsieve-server", *command]
                 self._child = Child(words, log, inherited | environment)
-        except OSError as fault:
+        except OSError as error:
             raise FleetSieveError(
-                f"cannot start a server with its log {self.log}: {fault.strerror or fault}"
-            ) from fault
+                f"cannot start a server with its log {self.log}: {error.strerror or error}"
+            ) from error
         pid, identity = self._child.pid, self._child.identity
         self.pid, self._session, self._register = pid, self._child.session, register
         try:

@@ -81,5 +81,5 @@ def policy_of_log(name: str) -> Policy:
     """The policy that a run was started with; one that cannot be loaded is missed only when it has to choose."""
     try:
         return policy_named(name)
-    except UsageError as fault:
-        return _Absent(name, fault)
+    except UsageError as error:
+        return _Absent(name, error)
