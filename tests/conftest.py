@@ -28,7 +28,7 @@ PROCESSES = {"aiperf", "browser", "live", "process", "vllm"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that start processes as slow; of a slow test with many cases run the first and the last one.
+    """Mark the tests that start processes as slow; of a slow test with several cases run the first one.
 
     All cases run where tests are named (`file::test`, `-k`), and where all draws were asked for.
     """
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    left_out = {one.nodeid for several in cases.values() for one in several[1:-1]}
+    left_out = {one.nodeid for several in cases.values() for one in several[1:]}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
 
