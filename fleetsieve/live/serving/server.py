@@ -139,12 +139,13 @@ class Server:
                 if not self.alive():
                     return self._failed_start(None)
                 if self.endpoint.health(min(CALL_S, max(0.5, allowed_s - self.held_s))) == 200:
-                    failure = self._not_ours()
+                    served = self.endpoint.served()
+                    found = listeners(self.port)  # once: a busy machine has thousands of sockets
+                    failure = self._not_ours(found)
                     if failure is not None:
                         self.stop()
                         return failure
-                    served = self.endpoint.served()
-                    if served is not None and self._listens():
+                    if served is not None and any(pid in self._session.members() for _, pid in found):
                         if self.endpoint.served_name in served:
                             break
                         self.stop()
@@ -219,14 +220,8 @@ class Server:
             self._register.members(self.pid, self._session.known, self.held_s)
             self._noted = len(self._session.known)
 
-    def _listens(self) -> bool:
-        found = listeners(self.port)
-        members = self._session.members()
-        return any(pid in members for _, pid in found)
-
-    def _not_ours(self) -> Failure | None:
-        """Why the one that answers on our port is not our server alone, None when nothing speaks against it."""
-        found = listeners(self.port)
+    def _not_ours(self, found: Sequence[tuple[str, int | None]]) -> Failure | None:
+        """Why the ones `found` to listen on our port are not our server alone; None when they are."""
         members = self._session.members()  # after the sockets: what was forked meanwhile is in it
         for address, pid in found:
             if pid is not None and identity_of(pid) is None:
