@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import click
 
-from fleetsieve.bounds.statistics import REFERENCE_SPREAD
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.extensions import look_in_current_folder
 from fleetsieve.files import read_instance
-from fleetsieve.presentation.calibration import show_calibration
-from fleetsieve.presentation.progress import progress
-from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
-from fleetsieve.studies import calibrate as study
-from fleetsieve.studies.calibrate_counts import Counts, calibration_document
 
 RECORDS = "records"
 
@@ -40,6 +34,12 @@ def command(folder: str, noise: str, trials: int, treat: str, policy: str, seed:
     truly worse than the best by more than epsilon; a certified-infeasible when every floor can be met. With --noise records a
     measurement is a bootstrap of the cell's requests in DIR/records.
     """
+    from fleetsieve.bounds.statistics import REFERENCE_SPREAD
+    from fleetsieve.presentation.calibration import show_calibration
+    from fleetsieve.presentation.progress import progress
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+    from fleetsieve.studies import calibrate as study
+    from fleetsieve.studies.calibrate_counts import Counts, calibration_document
 
     look_in_current_folder(policy)
     read = read_instance(folder)

@@ -9,20 +9,12 @@ from typing import Any
 
 import click
 
-from fleetsieve.answers.shortage import why_infeasible
-from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.certificate import certificate_document, certify
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.cli.options import VERDICT_CODES
-from fleetsieve.engines.choosing import engine_of
 from fleetsieve.errors import UsageError
 from fleetsieve.files import read_instance
-from fleetsieve.presentation.plans import show_certificate, spent_text
-from fleetsieve.presentation.progress import working
-from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
 from fleetsieve.runs.layout import CERTIFICATE, digests
-from fleetsieve.runs.rechecking import check_folder
 
 
 @click.command("certify")
@@ -39,6 +31,14 @@ def command(folder: str, path: Path | None, as_json: bool, by_verdict: bool) -> 
     certificate. Exits with 1 if the certificate does not hold or newer rules supersede it. For a folder without a certificate, a
     new one is computed and shown, but not stored.
     """
+    from fleetsieve.answers.shortage import why_infeasible
+    from fleetsieve.bounds.envelope import Envelope
+    from fleetsieve.certificate import certificate_document, certify
+    from fleetsieve.engines.choosing import engine_of
+    from fleetsieve.presentation.plans import show_certificate, spent_text
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+    from fleetsieve.runs.rechecking import check_folder
 
     read = read_instance(folder)
     tell_suspicions(read.suspicions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,14 +15,9 @@ from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.extensions import look_in_current_folder
 from fleetsieve.files import read_instance
 from fleetsieve.files.results import check_result, write_result
-from fleetsieve.loop.policies import POLICIES
-from fleetsieve.presentation.comparison import show_comparison
-from fleetsieve.presentation.progress import progress
-from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
-from fleetsieve.studies.compare import Case, Store, compare
-from fleetsieve.studies.comparison import csv_text, document
-from fleetsieve.studies.decision_rules import RULES
-from fleetsieve.studies.rules import rule_result
+
+if TYPE_CHECKING:
+    from fleetsieve.studies.compare import Store
 
 RESULTS = "results.jsonl"
 
@@ -72,7 +68,15 @@ def command(
     Each DIR is an instance with all its measurements (or the name of a bundled one), which are revealed cell by cell. A policy
     without a seed runs once: its run does not depend on an order. Instances with the same name are labelled by their folders.
     """
+    from fleetsieve.loop.policies import POLICIES
+    from fleetsieve.presentation.comparison import show_comparison
     from fleetsieve.presentation.comparison_plot import check_plot, regret_plot, write_plot
+    from fleetsieve.presentation.progress import progress
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+    from fleetsieve.studies.compare import Case, compare
+    from fleetsieve.studies.comparison import csv_text, document
+    from fleetsieve.studies.decision_rules import RULES
+    from fleetsieve.studies.rules import rule_result
 
     chosen = list(POLICIES) if policies == "all" else _chosen(policies)
     for name in chosen:
@@ -132,6 +136,7 @@ def _chosen(policies: str) -> list[str]:
 
 def _store(out: Path | None, resume: bool) -> Store:
     """Where finished work is kept; work of before is taken with --resume alone."""
+    from fleetsieve.studies.compare import Store
 
     if out is None:
         if resume:

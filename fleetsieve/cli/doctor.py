@@ -8,11 +8,7 @@ import click
 
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
-from fleetsieve.doctor import examine, examine_live
 from fleetsieve.errors import SolverMissing
-from fleetsieve.live.serving.config import read_serve_config
-from fleetsieve.presentation.progress import working
-from fleetsieve.presentation.terminal import results, say
 
 
 @click.command("doctor")
@@ -26,6 +22,10 @@ def command(config: Path | None, no_start: bool, as_json: bool) -> int:
     Exits with 3 if something is missing or unusable: the solver or, with --config, the server's command, the load generator or
     anything else that a live run needs.
     """
+    from fleetsieve.doctor import examine, examine_live
+    from fleetsieve.live.serving.config import read_serve_config
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results, say
 
     checks = examine()
     if config is not None:

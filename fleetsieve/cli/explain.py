@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import click
 
-from fleetsieve.answers.diagnosis import account, account_document
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
-from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import UsageError
 from fleetsieve.extensions import look_in_current_folder
 from fleetsieve.files import read_instance
 from fleetsieve.files.faults import close_match
 from fleetsieve.files.spelling import respelled
 from fleetsieve.instance import CellKey, Instance
-from fleetsieve.presentation.cells import show_account
-from fleetsieve.presentation.progress import working
-from fleetsieve.presentation.terminal import results, tell_suspicions
-from fleetsieve.runs.history import read_history
-from fleetsieve.runs.state import state_of
 
 
 @click.command("explain")
@@ -39,6 +32,13 @@ def command(
 
     Also shows which measurements could settle the verdict, and what they cost. Up to three cells are shown bound by bound.
     """
+    from fleetsieve.answers.diagnosis import account, account_document
+    from fleetsieve.engines.solving import Milp
+    from fleetsieve.presentation.cells import show_account
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results, tell_suspicions
+    from fleetsieve.runs.history import read_history
+    from fleetsieve.runs.state import state_of
 
     look_in_current_folder(policy or "")
     read = read_instance(folder)

@@ -12,17 +12,11 @@ from typing import Any
 
 import click
 
-from fleetsieve.certificate.document import variant_document
 from fleetsieve.cli import options
-from fleetsieve.cli import probing as probings
 from fleetsieve.cli.main import emit
-from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
 from fleetsieve.errors import FleetSieveError, UsageError
 from fleetsieve.files import Folder, append_measurement, read_instance, resolve
 from fleetsieve.instance import Cell, Instance, Measurement
-from fleetsieve.presentation.live import LiveView
-from fleetsieve.presentation.steps import measured_line
-from fleetsieve.presentation.terminal import messages, results, say
 from fleetsieve.runs.layout import STEPS
 from fleetsieve.runs.start import VLLM
 
@@ -52,6 +46,11 @@ def command(
 
     --grid skips measurements that exist already: the same command continues a grid that was interrupted.
     """
+    from fleetsieve.cli import probing as probings
+    from fleetsieve.cli.run_loop import FAILED_CELLS, terminated
+    from fleetsieve.presentation.live import LiveView
+    from fleetsieve.presentation.steps import measured_line
+    from fleetsieve.presentation.terminal import messages, results, say
 
     path = resolve(folder)
     if path != Path(folder):
@@ -142,6 +141,8 @@ def _typed(cell: Cell) -> str:
 
 
 def _document(row: Measurement) -> dict[str, Any]:
+    from fleetsieve.certificate.document import variant_document
+
     return {
         "class": row.key.class_name,
         "tp": row.key.tp,

@@ -7,18 +7,11 @@ from typing import Any
 
 import click
 
-from fleetsieve import figures
-from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.certificate import certify
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
-from fleetsieve.engines.choosing import Automatic
 from fleetsieve.errors import UsageError
 from fleetsieve.files import Folder, read_instance
 from fleetsieve.files.faults import close_match
-from fleetsieve.presentation.progress import working
-from fleetsieve.presentation.terminal import results, say, tell_suspicions
-from fleetsieve.runs.history import read_history
 
 KINDS = {
     "capacity": "feasible requests/s per GPU, by class and TP",
@@ -42,6 +35,8 @@ KINDS = {
 def command(kind: str, folder: str, out: Path, class_name: str | None, dark: bool, as_json: bool) -> int:
     """Draw one figure of an instance or run (needs the extra `plots`)."""
     from fleetsieve.figures import check_path, write_figure
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
     check_path(out, "-o")
     read = read_instance(folder)
@@ -63,6 +58,12 @@ def command(kind: str, folder: str, out: Path, class_name: str | None, dark: boo
 
 
 def _chart(kind: str, read: Folder, class_name: str | None, *, dark: bool) -> Any:
+
+    from fleetsieve import figures
+    from fleetsieve.bounds.envelope import Envelope
+    from fleetsieve.certificate import certify
+    from fleetsieve.engines.choosing import Automatic
+    from fleetsieve.runs.history import read_history
 
     palette = figures.DARK if dark else figures.LIGHT
     envelope = Envelope.of(read.instance, read.measurements)

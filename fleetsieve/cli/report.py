@@ -10,8 +10,6 @@ from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.files import read_instance
 from fleetsieve.files.results import check_result, write_result
-from fleetsieve.presentation.progress import working
-from fleetsieve.presentation.terminal import results, say, tell_suspicions
 from fleetsieve.runs.layout import STEPS
 
 
@@ -27,6 +25,8 @@ def command(folder: str, out: Path | None, sensitivity: bool, as_json: bool) -> 
 
     The report is one file that needs no network. It is readable on a phone and in print, in light and dark.
     """
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results, say, tell_suspicions
     from fleetsieve.report import report_html
 
     read = read_instance(folder)

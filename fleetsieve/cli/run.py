@@ -7,24 +7,22 @@ import math
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fleetsieve.cli import options
-from fleetsieve.cli import probing as probings
-from fleetsieve.cli.dry_run import dry_run
-from fleetsieve.cli.run_loop import go_on
-from fleetsieve.engines.solving import ready
 from fleetsieve.errors import UsageError
 from fleetsieve.extensions import look_in_current_folder
 from fleetsieve.files import read_instance, read_measurements, read_predictions, resolve
 from fleetsieve.keys import DEFAULT_VARIANT
-from fleetsieve.loop.policies import policy_named
-from fleetsieve.presentation.terminal import messages, say, tell_suspicions
 from fleetsieve.runs import layout
 from fleetsieve.runs.journal import Journal
 from fleetsieve.runs.making import create
 from fleetsieve.runs.start import RunStart
+
+if TYPE_CHECKING:
+    from fleetsieve.cli.probing import Probing
 
 
 @click.command("run")
@@ -81,6 +79,11 @@ def command(
     Every measurement is stored in the run folder at once: a run that was killed continues with --resume and ends with the same
     bytes as one that was never killed.
     """
+    from fleetsieve.cli import probing as probings
+    from fleetsieve.cli.dry_run import dry_run
+    from fleetsieve.cli.run_loop import go_on
+    from fleetsieve.loop.policies import policy_named
+    from fleetsieve.presentation.terminal import messages, say
 
     source = resolve(folder)
     wished = probings.asked(replay, probe, config, endpoints, max_servers)
@@ -148,8 +151,11 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _create(source: Path, out: Path, wanted: RunStart, prior: Path | None, probing: probings.Probing | None) -> None:
+def _create(source: Path, out: Path, wanted: RunStart, prior: Path | None, probing: Probing | None) -> None:
     """Make the run folder, after every check that could refuse it."""
+    from fleetsieve.cli import probing as probings
+    from fleetsieve.engines.solving import ready
+    from fleetsieve.presentation.terminal import tell_suspicions
 
     if probing is None:
         raise UsageError(

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from fleetsieve.answers.sensitivity import (
-    Axis,
-    DemandAxis,
-    EpsilonAxis,
-    GpusAxis,
-    SloAxis,
-    read_given,
-    study,
-    study_two,
-)
-from fleetsieve.answers.sensitivity.axes import METRICS, SUCCESS
-from fleetsieve.answers.sensitivity.document import map_csv, map_document, study_csv, study_document
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.errors import UsageError
@@ -30,9 +19,9 @@ from fleetsieve.files.plausibility import wide_slack
 from fleetsieve.files.results import check_result, write_result
 from fleetsieve.files.spelling import respelled
 from fleetsieve.instance import Instance
-from fleetsieve.presentation.progress import Advancing, progress
-from fleetsieve.presentation.sensitivity import show_map, show_study
-from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
+
+if TYPE_CHECKING:
+    from fleetsieve.answers.sensitivity import Axis, SloAxis
 
 MAX_AXES = 2
 SLO_EXAMPLE, SLO_EXAMPLE_MS = "--slo chat.e2e_p99_s=10:60", "--slo chat.ttft_p99_s=200ms:800ms"
@@ -96,6 +85,11 @@ def command(
     Break points are computed, not sampled: between two of them the plan and the verdict are constant. Where they cannot be
     computed, the output is marked as sampled.
     """
+    from fleetsieve.answers.sensitivity import read_given, study, study_two
+    from fleetsieve.answers.sensitivity.document import map_csv, map_document, study_csv, study_document
+    from fleetsieve.presentation.progress import Advancing, progress
+    from fleetsieve.presentation.sensitivity import show_map, show_study
+    from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
 
     axes = _axes(slos, demands, scales, epsilons, sizes)
     if eta is not None and not 0.0 <= eta < 1.0:
@@ -153,6 +147,7 @@ def _axes(
     Raises:
         UsageError: when a text is no axis, or there is none or more than two.
     """
+    from fleetsieve.answers.sensitivity import DemandAxis, EpsilonAxis, GpusAxis
 
     axes: list[Axis] = [_slo_axis(text) for text in slos]
     for text in demands:
@@ -174,6 +169,8 @@ def _slo_axis(text: str) -> SloAxis:
 
     The last `=` separates, so a class name may hold one.
     """
+    from fleetsieve.answers.sensitivity import SloAxis
+    from fleetsieve.answers.sensitivity.axes import METRICS, SUCCESS
 
     place, equals, span = text.rpartition("=")
     name, dot, metric = place.rpartition(".")
@@ -192,6 +189,7 @@ def _slo_axis(text: str) -> SloAxis:
 
 def _spelled(axis: Axis, instance: Instance) -> Axis:
     """The axis with its class written as the instance writes it."""
+    from fleetsieve.answers.sensitivity import DemandAxis, SloAxis
 
     if not isinstance(axis, SloAxis | DemandAxis) or axis.class_name is None:
         return axis
@@ -200,6 +198,8 @@ def _spelled(axis: Axis, instance: Instance) -> Axis:
 
 def _implausible(axes: Iterable[Axis], read: Folder) -> Iterator[str]:
     """Ranges of limits that lie as a whole where no limit of an SLO does: mostly milliseconds."""
+    from fleetsieve.answers.sensitivity import SloAxis
+    from fleetsieve.answers.sensitivity.axes import METRICS, SUCCESS
 
     tails = set(METRICS) - {SUCCESS}
     limits = [axis for axis in axes if isinstance(axis, SloAxis) and axis.metric in tails and axis.lo <= axis.hi]

@@ -10,9 +10,6 @@ from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.errors import UsageError
 from fleetsieve.files import resolve
-from fleetsieve.presentation.progress import progress
-from fleetsieve.presentation.terminal import results, say
-from fleetsieve.simulator import SPEC_NAME, simulate
 
 
 @click.command("simulate")
@@ -31,6 +28,9 @@ def command(spec: str, out: Path, records: bool, as_json: bool) -> int:
 
     SPEC is a simulation.toml, a folder that holds one, or the name of a bundled simulated instance.
     """
+    from fleetsieve.presentation.progress import progress
+    from fleetsieve.presentation.terminal import results, say
+    from fleetsieve.simulator import SPEC_NAME, simulate
 
     place = Path(spec)
     path = place if place.is_file() else resolve(spec) / SPEC_NAME

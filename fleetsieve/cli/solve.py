@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fleetsieve.answers import what_if
-from fleetsieve.answers.shortage import why_infeasible
-from fleetsieve.answers.sizing import size, sizing_document
-from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.certificate import certificate_document, certify
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit
 from fleetsieve.cli.options import VERDICT_CODES, pairs
-from fleetsieve.engines.solving import Milp
 from fleetsieve.errors import UsageError
 from fleetsieve.files import read_instance
 from fleetsieve.files.plausibility import wide_slack
-from fleetsieve.presentation.plans import show_certificate, show_sizing, spent_text
-from fleetsieve.presentation.progress import working
-from fleetsieve.presentation.terminal import messages, results, say, tell_suspicions
 from fleetsieve.runs.layout import digests, write_json
+
+if TYPE_CHECKING:
+    from fleetsieve.bounds.envelope import Envelope
 
 BOUNDS = click.Choice(["both", "conservative", "optimistic"])
 FORMULATIONS = click.Choice(["lexicographic", "fewest-gpus"])
@@ -66,6 +61,9 @@ def command(
 
     The conservative plan uses measured cells at their lower bounds; the optimistic one is the best that the bounds allow.
     """
+    from fleetsieve.bounds.envelope import Envelope
+    from fleetsieve.presentation.plans import spent_text
+    from fleetsieve.presentation.terminal import messages, say, tell_suspicions
 
     _check_fractions(eta, epsilon)
     read = read_instance(folder)
@@ -110,6 +108,13 @@ def _lexicographic(
     envelope: Envelope, bounds: str, spent: str, folder: Path, out: Path | None, *, as_json: bool
 ) -> str:
 
+    from fleetsieve.answers.shortage import why_infeasible
+    from fleetsieve.certificate import certificate_document, certify
+    from fleetsieve.engines.solving import Milp
+    from fleetsieve.presentation.plans import show_certificate
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results
+
     with working("solving"):
         certificate = certify(envelope, Milp())
         why = why_infeasible(certificate)
@@ -124,6 +129,11 @@ def _lexicographic(
 
 
 def _fewest_gpus(envelope: Envelope, bounds: str, spent: str, *, as_json: bool) -> str:
+
+    from fleetsieve.answers.sizing import size, sizing_document
+    from fleetsieve.presentation.plans import show_sizing
+    from fleetsieve.presentation.progress import working
+    from fleetsieve.presentation.terminal import results
 
     with working("solving"):
         sizing = size(envelope)

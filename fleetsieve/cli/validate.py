@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetsieve.bounds.envelope import Envelope
-from fleetsieve.bounds.ladder_tops import LadderTop, ladder_top_sentence, ladder_tops
-from fleetsieve.bounds.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
-from fleetsieve.certificate.document import top_document
 from fleetsieve.cli import options
 from fleetsieve.cli.main import emit, error_document, fault_documents, tell_failure
 from fleetsieve.errors import InputError, UsageError
 from fleetsieve.files import Folder, bundled_names, read_instance
 from fleetsieve.instance import TAIL_METRICS, Status
 from fleetsieve.loop.cost import grid_cost_gpu_s
-from fleetsieve.presentation.terminal import results, say, tell_suspicions
+
+if TYPE_CHECKING:
+    from fleetsieve.bounds.ladder_tops import LadderTop
 
 COUNTS = {
     "classes": ("class", "classes"),
@@ -37,6 +35,9 @@ COUNTS = {
 @options.as_json
 def command(folder: str | None, list_bundled: bool, as_json: bool) -> int:
     """Check an instance folder and list every error in its files, each with file, line, column and value."""
+    from fleetsieve.bounds.ladder_tops import ladder_top_sentence
+    from fleetsieve.certificate.document import top_document
+    from fleetsieve.presentation.terminal import results, say, tell_suspicions
 
     if list_bundled:
         names = list(bundled_names())
@@ -85,6 +86,9 @@ def _counted(number: int, one: str, many: str) -> str:
 
 def _tops(read: Folder) -> tuple[LadderTop, ...]:
 
+    from fleetsieve.bounds.envelope import Envelope
+    from fleetsieve.bounds.ladder_tops import ladder_tops
+
     return ladder_tops(Envelope.of(read.instance, read.measurements)) if read.measurements else ()
 
 
@@ -111,6 +115,8 @@ def _limits(read: Folder) -> list[str]:
 
 
 def _summary(read: Folder) -> dict[str, Any]:
+
+    from fleetsieve.bounds.statistics import Rules, requests_for_p99_bound, requests_for_upper_p99
 
     instance = read.instance
     cells = [cell for cell in instance.cells if not cell.excluded]

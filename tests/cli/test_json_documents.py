@@ -193,7 +193,7 @@ def test_without_a_solver(cli, folder, tmp_path, monkeypatch, arguments):
         raise SolverMissing("highspy is not installed", "pip install highspy")
 
     monkeypatch.setattr("fleetsieve.engines.solving.highs.ready", missing)
-    monkeypatch.setattr("fleetsieve.cli.run.ready", missing)
+    monkeypatch.setattr("fleetsieve.engines.solving.ready", missing)
     said = cli(*(argument.format(small=folder.path) for argument in arguments), "--json")
     assert said.code == 3
     assert "pip install highspy" in json.dumps(said.document)

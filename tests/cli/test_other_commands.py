@@ -171,7 +171,7 @@ def test_doctor_on_a_machine_that_cannot_solve(cli, monkeypatch):
     from fleetsieve.doctor import Check
 
     found = [Check("python", True, "3.12"), Check("highspy", False, "not installed", "pip install highspy")]
-    monkeypatch.setattr("fleetsieve.cli.doctor.examine", lambda: found)
+    monkeypatch.setattr("fleetsieve.doctor.examine", lambda: found)
     said = cli("doctor", "--json")
     assert (said.code, said.document["ok"]) == (3, False)
     assert "FAIL highspy: not installed (pip install highspy)" in cli("doctor").out

@@ -17,6 +17,9 @@ def test_help_imports_nothing_heavy(process):
     script = (
         "import sys\n"
         "from fleetsieve.cli.main import call\n"
+        f"for command in {COMMANDS!r}:\n"
+        "    assert call([command, '--help']) == 0\n"
+        "    assert call([command, '-h']) == 0\n"
         "assert call(['--help']) == 0 and call(['--version']) == 0\n"
         f"print('heavy:', [name for name in {HEAVY!r} if name in sys.modules])\n"
     )
