@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -139,13 +139,14 @@ class Server:
                 if not self.alive():
                     return self._failed_start(None)
                 if self.endpoint.health(min(CALL_S, max(0.5, allowed_s - self.held_s))) == 200:
-                    served = self.endpoint.served()
                     found = listeners(self.port)  # once: a busy machine has thousands of sockets
-                    failure = self._not_ours(found)
+                    members = self._session.members()  # after the sockets: what was forked meanwhile is in it
+                    failure = self._not_ours(found, members)
                     if failure is not None:
                         self.stop()
                         return failure
-                    if served is not None and any(pid in self._session.members() for _, pid in found):
+                    ours = any(pid in members for _, pid in found)
+                    if ours and (served := self.endpoint.served()) is not None:
                         if self.endpoint.served_name in served:
                             break
                         self.stop()
@@ -220,9 +221,8 @@ class Server:
             self._register.members(self.pid, self._session.known, self.held_s)
             self._noted = len(self._session.known)
 
-    def _not_ours(self, found: Sequence[tuple[str, int | None]]) -> Failure | None:
-        """Why the ones `found` to listen on our port are not our server alone; None when they are."""
-        members = self._session.members()  # after the sockets: what was forked meanwhile is in it
+    def _not_ours(self, found: Sequence[tuple[str, int | None]], members: Collection[int]) -> Failure | None:
+        """Why those `found` to listen on our port are not the `members` of our server alone; None when they are."""
         for address, pid in found:
             if pid is not None and identity_of(pid) is None:
                 continue  # it is gone meanwhile
