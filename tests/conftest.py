@@ -28,7 +28,8 @@ PROCESSES = {"aiperf", "browser", "live", "process", "vllm"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that start processes as slow; of a slow test with several cases run the first one.
+    """Mark the tests that start processes as slow; of a slow test with several cases run the first one, unless
+    it is marked `every_case`.
 
     All cases run where tests are named (`file::test`, `-k`), and where all draws were asked for.
     """
@@ -39,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") and not item.get_closest_marker("every_case"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left_out = {one.nodeid for several in cases.values() for one in several[1:]}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])

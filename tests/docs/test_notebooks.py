@@ -33,6 +33,7 @@ def test_there_are_four():
 
 
 @pytest.mark.slow
+@pytest.mark.every_case
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_runs_and_carries_no_outputs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -51,6 +52,7 @@ def test_a_notebook_runs_and_carries_no_outputs(path, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_the_steps_are_the_same_in_every_notebook(path):
     text = "\n\n".join("".join(cell["source"]) for cell in cells(path, "markdown"))

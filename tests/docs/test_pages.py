@@ -59,6 +59,7 @@ def follow(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.every_case
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 @pytest.mark.usefixtures("own_modules")
 def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeypatch, capsys):
@@ -74,6 +75,7 @@ def test_the_commands_of_a_page_run_and_draw_its_figures(path, tmp_path, monkeyp
 
 
 @pytest.mark.slow
+@pytest.mark.every_case
 @pytest.mark.parametrize("path", [path for path in PAGES if "```python" in text(path.name)], ids=lambda p: p.name)
 @pytest.mark.usefixtures("own_modules")
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
