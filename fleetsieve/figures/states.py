@@ -44,7 +44,7 @@ def cell_state(certificate: Certificate, key: CellKey) -> State:
 
 
 UNUSABLE = "none: no plan can use it"
-"""What is stated of the capacity of a cell that failures or the operator close."""
+"""The text for the capacity of a cell that failures or the operator close."""
 
 
 def state_text(class_envelope: ClassEnvelope, b: CellBounds, state: State) -> str:

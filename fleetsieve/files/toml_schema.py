@@ -24,7 +24,7 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a section; `unit` and `choices` are for what is stated of a wrong value."""
+    """One key of a section; `unit` and `choices` are for the message about a wrong value."""
 
     type: Type
     range: Range = NON_NEGATIVE

@@ -1,4 +1,4 @@
-"""Whether measurements that were made side by side disturbed each other, reported from the requests of one measurement.
+"""Whether measurements that were made side by side disturbed each other, judged from the requests of one measurement.
 
 Its window's requests are parted into those that were sent while another measurement's load ran and those that were not. Servers on
 GPUs of their own should not notice each other; they do through what they share: host memory, PCIe, CPU cores, power.

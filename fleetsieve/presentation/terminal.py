@@ -17,7 +17,7 @@ from fleetsieve.errors import Fault, spelled_out
 from fleetsieve.presentation.fitting import fit, row_blocks, wrapped
 
 PLAIN_WIDTH = 160
-"""Columns of output that goes to a file or a pipe, where there is no terminal to fit and COLUMNS does not state it."""
+"""Columns of output that goes to a file or a pipe, where there is no terminal to fit and COLUMNS is not set."""
 
 WIDE = 120
 """From this many columns on, everything of a class is on one line."""

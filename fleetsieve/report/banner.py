@@ -137,7 +137,7 @@ def _confidence(c: Certificate) -> str:
 
 
 def _of_one(words: str) -> str:
-    """What is stated of several cells, stated of one."""
+    """A sentence about several cells, in the singular."""
     verb, rest = words.split(" ", 1)
     rest = rest.replace("their rows state", "its row states").replace("their", "its")
     return f"{'was' if verb == 'were' else 'is'} {rest}".replace(" and are ", " and is ")

@@ -109,8 +109,8 @@ def step_rows(history: History | None) -> list[Row]:
 def spaced(text: str) -> str:
     """Text of a log with its per cents as the page writes them.
 
-    >>> spaced("expected to close 24% of the gap")
-    'expected to close 24\xa0% of the gap'
+    >>> spaced("expected to close 24% of what is open")
+    'expected to close 24\xa0% of what is open'
     """
     return _PER_CENT.sub(PER_CENT, text)
 

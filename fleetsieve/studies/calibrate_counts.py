@@ -1,4 +1,4 @@
-"""What the trials of a noise study state together: counts, rates with exact intervals, costs; for JSON and for people."""
+"""The results of a noise study over its trials: counts, rates with exact intervals, costs; for JSON and for people."""
 
 from __future__ import annotations
 

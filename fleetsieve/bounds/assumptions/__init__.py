@@ -53,7 +53,7 @@ _BUILDERS: Mapping[str, tuple[bool, tuple[str, ...], Callable[[Settings], Assump
 }
 
 DEFAULTS: Mapping[str, bool] = {name: on for name, (on, _, _) in _BUILDERS.items()}
-"""Every known assumption, and whether it is on when an instance does not state it."""
+"""Every known assumption, and whether it is on by default."""
 
 SETTINGS: Mapping[str, tuple[str, ...]] = {name: settings for name, (_, settings, _) in _BUILDERS.items()}
 """The numbers that each assumption takes beside `enabled`."""

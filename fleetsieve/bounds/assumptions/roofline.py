@@ -69,7 +69,7 @@ def _flops_per_s(view: ClassView, server: ServerKey) -> float | None:
 
 
 def _iteration_s(view: ClassView, cell: Cell) -> float:
-    """The least seconds of one iteration: weight_bytes / (TP x hbm_bytes_per_s); 0 when the facts do not state it."""
+    """The least seconds of one iteration: weight_bytes / (TP x hbm_bytes_per_s); 0 when the facts lack it."""
     facts = view.facts.of(cell.key.variant)
     bandwidth = view.pools[cell.key.pool].hbm_bytes_per_s or facts.hbm_bytes_per_s
     if facts.weight_bytes is None or bandwidth is None or facts.speculative_decoding:
@@ -78,7 +78,7 @@ def _iteration_s(view: ClassView, cell: Cell) -> float:
 
 
 def _max_rps(view: ClassView, cell: Cell) -> float:
-    """The most requests/s of one replica; inf when the facts do not state it."""
+    """The most requests/s of one replica; inf when the facts lack it."""
     upper_rps = math.inf
     iteration, tokens = _iteration_s(view, cell), view.workload.output_tokens
     closed = cell.load_kind is LoadKind.CONCURRENCY and cell.offered is not None

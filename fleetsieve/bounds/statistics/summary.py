@@ -40,7 +40,7 @@ NO_LIMITS = Slo()
 
 
 def summarise(cell: Cell, rows: Iterable[Measurement], rules: Rules | None = None, slo: Slo = NO_LIMITS) -> KnownCell:
-    """What the rows of one cell state together; without `rules` no spread is known.
+    """What the rows of one cell show together; without `rules` no spread is known.
 
     `slo` only shows for which tails requests are missed. An open-loop replica cannot sustain more than it is offered: a throughput
     up to POISSON_SLACK above is cut to the offered rate.

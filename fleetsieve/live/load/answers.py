@@ -1,6 +1,6 @@
 """From what a load generator recorded to what came of the schedule: every request that was due has a row, also the silent ones.
 
-A request succeeded when it ended without an error and brought as many tokens as it was asked for. One that no record shows of
+A request succeeded when it ended without an error and brought as many tokens as it was asked for. One without a record
 is missing.
 """
 
@@ -33,7 +33,7 @@ class RequestAnswer:
     """What was recorded of one request, by its place in the schedule.
 
     `sent_unix_s` is on the wall clock; `ttft_s` and `e2e_s` (until it ended, well or not) count from it. `failure` is "failed",
-    "rejected" or "timeout", "" when the program saw no error, and `reason` what it stated.
+    "rejected" or "timeout", "" when the program saw no error, and `reason` its words.
     """
 
     request: int
@@ -304,7 +304,7 @@ def _due(
     known = max(answers, default=-1) + 1
     moment = (
         -schedule.warmup_s if not answers else 0.0
-    )  # of a request that nothing shows of: when the one before it was sent
+    )  # of a request without a record: when the one before it was sent
     silent = 0
     for i in range(known):
         answer = answers.get(i)

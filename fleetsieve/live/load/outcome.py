@@ -50,7 +50,7 @@ def status_of(rows: Iterable[RequestRow]) -> Status:
     """How a measurement ended, by its window's requests.
 
     A server whose answers are shorter than asked for has not crashed: it has "rejected" the load. It is "crashed" where requests
-    ended in errors, or nothing shows of them.
+    ended in errors, or have no record.
     """
     counts = Counter(_SHORT if row.status == "failed" and row.output_tokens is not None else row.status
                      for row in rows if row.sent_at_s >= 0.0)  # fmt: skip

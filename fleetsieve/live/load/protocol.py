@@ -70,7 +70,7 @@ class Sent:
     `send_error_p50_s` and `send_error_p99_s` state how late the window's requests were sent, against the one that was sent most
     on time (open loop); `in_flight` how many were in flight on average in the window (closed loop). `warnings` are the reasons
     why the load was not sent as asked; with none it was. `unheld` explains why the window lacks requests that were due in it, ""
-    where it does not. `failures` counts what was stated of the window's requests that failed. `cut` states how the sending ended
+    where it does not. `failures` counts the reasons of the window's requests that failed. `cut` states how the sending ended
     before all was recorded, "" where it ended as planned or as whoever watched asked for.
     """
 

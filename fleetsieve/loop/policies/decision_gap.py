@@ -52,4 +52,4 @@ class DecisionGap:
         key = best(scores, situation.cost_gpu_s)
         share = gains[key] / now if now > 0.0 else 0.0
         to_close = now / gains[key] * situation.cost_gpu_s[key] if gains[key] > 0.0 else math.inf
-        return Choice(key, f"expected to close {share:.0%} of the gap", scores, to_close)
+        return Choice(key, f"expected to close {share:.0%} of what is open", scores, to_close)
